@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Every bound of the program that input can reach. docs/limits.md lists them with the error each
+// one gives; tools/tidy.py holds the two together.
+namespace fak::limits {
+
+// JSON
+inline constexpr int kJsonDepthMax = 128;
+// HTTP server
+inline constexpr size_t kHttpHeadBytesMax = 64 * 1024;
+inline constexpr size_t kHttpBodyBytesMax = 64 * 1024 * 1024;
+inline constexpr int kHttpHeadTimeoutMs = 10'000;
+inline constexpr int kHttpBodyTimeoutMs = 60'000;
+inline constexpr int kHttpIdleTimeoutMs = 75'000;
+inline constexpr int kHttpWriteStallTimeoutMs = 60'000;
+inline constexpr size_t kHttpConnectionsMax = 10'000;
+inline constexpr size_t kHttpPipelineMax = 16;
+// Streaming
+inline constexpr size_t kSseEventBytesMax = 32 * 1024 * 1024;
+inline constexpr size_t kStreamBufferBytesMax = 4 * 1024 * 1024;  // unread by a slow client
+// Requests
+inline constexpr size_t kMessagesMax = 4096;
+inline constexpr size_t kStopStringsMax = 16;
+inline constexpr size_t kStopStringBytesMax = 1024;
+inline constexpr int kTopLogprobsMax = 20;
+inline constexpr int kChoicesMax = 128;
+inline constexpr size_t kLogitBiasMax = 1024;
+inline constexpr size_t kAdmitQueueMax = 4096;   // requests waiting for a native engine
+// Model files
+inline constexpr uint64_t kGgufTensorsMax = 65'536;
+inline constexpr uint64_t kGgufKeysMax = 65'536;
+inline constexpr uint64_t kGgufStringBytesMax = 64ull * 1024 * 1024;
+inline constexpr uint64_t kGgufArrayLengthMax = 16ull * 1024 * 1024;
+inline constexpr uint32_t kGgufSplitsMax = 1024;
+inline constexpr uint32_t kLayersMax = 512;
+inline constexpr uint32_t kExpertsMax = 1024;
+inline constexpr uint32_t kEmbeddingMax = 65'536;
+inline constexpr uint32_t kVocabularyMax = 2'097'152;
+// Templates
+inline constexpr size_t kTemplateBytesMax = 1024 * 1024;
+inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;
+inline constexpr int kTemplateStepsMax = 10'000'000;
+inline constexpr int kTemplateDepthMax = 128;
+// Log
+inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
+
+}  // namespace fak::limits
