@@ -35,10 +35,9 @@ Error Within(std::string_view where, Error error) {
 
 namespace internal {
 
-void CheckFailed(const char* condition, const std::string& why, std::source_location where) {
-  std::fprintf(stderr, "%s:%u: CHECK(%s) failed%s%s\n", where.file_name(),
-               static_cast<unsigned>(where.line()), condition, why.empty() ? "" : ": ",
-               why.c_str());
+void CheckFailed(const char* condition, const std::string& why, const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: CHECK(%s) failed%s%s\n", file, line, condition,
+               why.empty() ? "" : ": ", why.c_str());
   std::abort();
 }
 
