@@ -23,13 +23,13 @@ class Json {
   using Object = std::vector<Member>;
 
   Json() = default;
-  Json(std::nullptr_t) {}                       // NOLINT(google-explicit-constructor)
-  Json(bool value) : kind_(Kind::kBool), bool_(value) {}  // NOLINT(google-explicit-constructor)
-  Json(int value) : Json(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
-  Json(int64_t value);                          // NOLINT(google-explicit-constructor)
-  Json(uint64_t value);                         // NOLINT(google-explicit-constructor)
-  Json(double value);                           // NOLINT(google-explicit-constructor)
-  Json(const char* value) : Json(std::string(value)) {}   // NOLINT(google-explicit-constructor)
+  Json(std::nullptr_t) {}                                     // NOLINT(google-explicit-constructor)
+  Json(bool value) : kind_(Kind::kBool), bool_(value) {}      // NOLINT(google-explicit-constructor)
+  Json(int value) : Json(static_cast<int64_t>(value)) {}      // NOLINT(google-explicit-constructor)
+  Json(int64_t value);                                        // NOLINT(google-explicit-constructor)
+  Json(uint64_t value);                                       // NOLINT(google-explicit-constructor)
+  Json(double value);                                         // NOLINT(google-explicit-constructor)
+  Json(const char* value) : Json(std::string(value)) {}       // NOLINT(google-explicit-constructor)
   Json(std::string_view value) : Json(std::string(value)) {}  // NOLINT(google-explicit-constructor)
   Json(std::string value) : kind_(Kind::kString), text_(std::move(value)) {}  // NOLINT
   Json(Array value) : kind_(Kind::kArray), array_(std::move(value)) {}        // NOLINT
@@ -56,7 +56,7 @@ class Json {
   const Object& object() const;
   Object& object();
   const std::string& number_text() const;
-  double number() const;  // nearest double
+  double number() const;                 // nearest double
   std::optional<int64_t> AsInt() const;  // nullopt unless an integer in range ("1.0" is one)
 
   // The last member of that name (the winner among duplicates, as in every common parser), or
@@ -86,8 +86,8 @@ class Json {
 };
 
 // Parses one whole document. Errors (kInvalidArgument) name the byte offset. Bounds: depth
-// kJsonDepthMax; invalid UTF-8 and trailing bytes are errors; NUL and lone surrogates in escapes are
-// handled as the JSON standard says (lone surrogates are errors).
+// kJsonDepthMax; invalid UTF-8 and trailing bytes are errors; NUL and lone surrogates in escapes
+// are handled as the JSON standard says (lone surrogates are errors).
 [[nodiscard]] Result<Json> ParseJson(std::string_view text);
 
 std::string_view KindName(Json::Kind kind);

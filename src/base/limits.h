@@ -28,7 +28,7 @@ inline constexpr size_t kStopStringBytesMax = 1024;
 inline constexpr int kTopLogprobsMax = 20;
 inline constexpr int kChoicesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
-inline constexpr size_t kAdmitQueueMax = 4096;   // requests waiting for a native engine
+inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
 // Model files
 inline constexpr uint64_t kGgufTensorsMax = 65'536;
 inline constexpr uint64_t kGgufKeysMax = 65'536;
