@@ -30,6 +30,7 @@ inline constexpr int kChoicesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
 // Model files
+inline constexpr uint64_t kGgufHeadBytesMax = 512ull * 1024 * 1024;  // metadata and tensor infos
 inline constexpr uint64_t kGgufTensorsMax = 65'536;
 inline constexpr uint64_t kGgufKeysMax = 65'536;
 inline constexpr uint64_t kGgufStringBytesMax = 64ull * 1024 * 1024;
