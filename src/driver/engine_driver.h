@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "driver/prepared.h"
+#include "wire/event.h"
+
+// The keystone: what the gateway, the fleet and the bench know of an engine, whether it is ours in
+// this process or somebody else's behind a URL. One EngineDriver answers for one replica of one
+// engine. Interfaces only.
+namespace fak::driver {
+
+// What a driver can do; what is false here is asked of nobody and made up by nobody.
+struct Capabilities {
+  std::string engine;   // "fak", "vllm", "openai" ...
+  std::string version;  // of the engine; empty: not known
+  std::vector<std::string> models;
+  int32_t context_length = 0;  // 0: not known
+  bool native = false;         // takes tokens, emits neutral events only
+  bool exact = false;          // same bits whatever the path; evict may be exact
+  bool tool_calls = false;     // emits ToolCallDelta itself; else the gateway's stage parses text
+  bool reasoning = false;      // emits ReasoningDelta itself
+  bool grammars = false;       // honours Turn::grammar
+  bool images = false;
+  bool embeddings = false;
+  bool token_ids = false;  // TextDelta::tokens is filled
+  bool cancel_stops_engine = false;
+  bool honours_cache_salt = false;
+  bool honours_priority = false;
+  bool anthropic_wire = false;  // takes /v1/messages documents as they are
+  bool responses_wire = false;
+};
+
+// A snapshot for routing and metrics; cheap to take, from any thread. Absent is not 0.
+struct LoadReport {
+  std::optional<int32_t> running;
+  std::optional<int32_t> waiting;
+  std::optional<int64_t> backlog_tokens;  // prompt tokens admitted and not yet computed
+  std::optional<double> kv_usage;         // 0 to 1
+  std::optional<uint64_t> kv_blocks_total;
+  std::optional<uint64_t> kv_blocks_free;
+  std::optional<double> prefill_tokens_per_s;  // recent
+  std::optional<double> decode_tokens_per_s;
+  bool ready = false;   // would answer a request now
+  std::string why_not;  // when not ready
+};
+
+// Receives one request's events. Calls come one at a time, in order, from a thread of the driver;
+// they must return quickly and never block (the native engine's batch waits for them). The sink
+// decides what to do with a slow reader: it may Cancel the request.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void OnEvent(wire::Event event) noexcept = 0;
+};
+
+enum class EvictScope : uint8_t { kAll, kPrefix };
+enum class EvictGuarantee : uint8_t { kNone, kWholePrefix, kExact };
+
+struct EvictRequest {
+  EvictScope scope = EvictScope::kAll;
+  std::vector<int32_t> tokens;  // kPrefix: the path whose branch goes
+  std::string cache_salt;
+  EvictGuarantee demanded = EvictGuarantee::kNone;
+};
+
+struct EvictReport {
+  EvictGuarantee guarantee = EvictGuarantee::kNone;
+  std::string call;  // what was done, for a person: "pruned 12 blocks", "POST /reset_prefix_cache"
+  uint64_t blocks = 0;
+};
+
+// Optional side of a driver. kUnsupported when the demanded guarantee can't be met: nothing is
+// done then. `done` is called once, on a thread of the driver.
+class CacheControl {
+ public:
+  virtual ~CacheControl() = default;
+  virtual void Evict(EvictRequest request, std::function<void(Result<EvictReport>)> done) = 0;
+};
+
+// Optional: an engine that tokenises for us.
+class RemoteTokenizer {
+ public:
+  virtual ~RemoteTokenizer() = default;
+  virtual void Tokenize(std::string text,
+                        std::function<void(Result<std::vector<int32_t>>)> done) = 0;
+};
+
+// KV events in their neutral form (vLLM's vocabulary). Sequence numbers are dense per source; a gap
+// means that events were lost and the index must treat the source as stale.
+struct KvEvent {
+  enum class Kind : uint8_t { kStored, kRemoved, kCleared };
+  Kind kind = Kind::kStored;
+  uint64_t sequence = 0;
+  std::vector<uint64_t> block_hashes;
+  std::optional<uint64_t> parent_hash;
+  std::vector<int32_t> tokens;
+  int32_t block_size = 0;
+  std::string cache_salt;
+};
+
+class KvEventSource {
+ public:
+  virtual ~KvEventSource() = default;
+  // The callback runs on a driver thread and must not block. Replaces an earlier subscription.
+  virtual void Subscribe(std::function<void(const KvEvent&)> on_event) = 0;
+};
+
+class EngineDriver {
+ public:
+  virtual ~EngineDriver() = default;
+
+  // Any thread. Stable between calls unless the driver says otherwise (an upstream restarted).
+  virtual std::shared_ptr<const Capabilities> capabilities() const = 0;
+  virtual LoadReport Load() const = 0;
+
+  // Takes a request. On success events follow on `sink` until Done or Failed; on error nothing
+  // follows. Errors: kContextTooLong (with the numbers), kInvalidArgument, kUnsupported (naming the
+  // field), kResourceExhausted (queue full), kUnavailable (draining, not started). Any thread;
+  // never blocks on the engine.
+  [[nodiscard]] virtual Status Admit(std::shared_ptr<const Prepared> prepared,
+                                     std::shared_ptr<EventSink> sink) = 0;
+
+  // The client is gone or lost interest. Takes effect within one step (native: KV blocks are free
+  // then; ridden: the upstream connection is closed). The sink gets Failed{kCancelled} if it had
+  // not ended. Unknown ids are ignored. Any thread.
+  virtual void Cancel(std::string_view request_id) = 0;
+
+  // Runs one scheduler step on the calling thread and returns whether work is left. Only for a
+  // driver that was not started (tests, the bench in process); others return false.
+  virtual bool Step() { return false; }
+  // Starts the driver's own threads. Idempotent.
+  [[nodiscard]] virtual Status Start() = 0;
+  // Stops admitting at once; `done` is called when the last request has ended. Idempotent.
+  virtual void Drain(std::function<void()> done) = 0;
+  // Ends everything: open requests get Failed{kUnavailable}. Joins the driver's threads.
+  virtual void Stop() = 0;
+
+  virtual CacheControl* maybe_cache_control() { return nullptr; }
+  virtual RemoteTokenizer* maybe_tokenizer() { return nullptr; }
+  virtual KvEventSource* maybe_kv_events() { return nullptr; }
+};
+
+// One entry of the fleet: everything needed to make a driver for it.
+struct ReplicaSpec {
+  std::string name;
+  std::string engine;   // "native", "auto", "openai", "vllm" ...
+  std::string url;      // ridden
+  std::string model;    // native: a reference; ridden: the model to ask for, empty = as asked
+  std::string api_key;  // never logged
+  Json options;         // engine-specific table of the fleet file, null when none
+};
+
+// Makes drivers. cli binds it to `engine` and `ride`; `fleet` makes adapters only through it.
+class DriverFactory {
+ public:
+  virtual ~DriverFactory() = default;
+  [[nodiscard]] virtual Result<std::unique_ptr<EngineDriver>> Make(const ReplicaSpec& spec) = 0;
+};
+
+}  // namespace fak::driver

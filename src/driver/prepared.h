@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "wire/turn.h"
+
+namespace fak::driver {
+
+// One prompt of a turn, rendered and tokenised by the gateway with the model's ModelCard.
+struct PreparedPrompt {
+  std::string text;             // rendered
+  std::vector<int32_t> tokens;  // empty when the model has no card here (ridden, no tokenizer)
+  // Rolling hash of each whole unit of 16 tokens (or, without tokens, of 64 bytes of text) with
+  // the salt: what the residency index and routing work with.
+  std::vector<uint64_t> unit_keys;
+};
+
+// A turn made ready, off the event loop and once, for whichever driver will answer it.
+// Immutable; shared by the gateway, the fleet (scoring, retries on another replica) and the driver.
+struct Prepared {
+  std::string request_id;  // unique here; also the upstream's x-request-id
+  std::shared_ptr<const wire::Turn> turn;
+  // The client's document as it came. Ride sends this one with only the edits we made.
+  std::shared_ptr<const Json> document;
+  // One for chat; one a prompt for completions. Choice i of prompt p has index p · n + i.
+  std::vector<PreparedPrompt> prompts;
+
+  std::string tenant;  // name of the key; empty without keys
+  double tenant_weight = 1.0;
+  std::string cache_salt;  // tenant and the client's salt folded; caches never cross salts
+  int32_t priority = 0;    // lower first
+  std::chrono::steady_clock::time_point arrival;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::string traceparent;
+};
+
+}  // namespace fak::driver
