@@ -8,21 +8,36 @@ target_compile_options(fak_flags INTERFACE
   $<$<BOOL:${WERROR}>:-Werror>)
 target_include_directories(fak_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
-include(GNUInstallDirs)
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-# fak_room(NAME [USES room...] [LINKS library...] [TEST_LINKS library...])
-# Sources are the .cc files beside the room's CMakeLists.txt (tests end in _test.cc); they are
-# globbed, so adding a file needs no edit here.
+# Ninja starts a job a core; these pools keep a small machine from running out of memory. Links hold
+# the whole program's debug information, and files that include Asio take up to 1 GB each.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR link_jobs "(${cores} + 1) / 2")
+math(EXPR heavy_jobs "${memory_mib} / 2048 + 1")
+set_property(GLOBAL PROPERTY JOB_POOLS link=${link_jobs} heavy=${heavy_jobs})
+set(CMAKE_JOB_POOL_LINK link)
+
+# The rooms that parse bytes from files, clients and peers: .ci/run tests these, and the fuzz
+# corpora, with sanitizers ("--target foreign", "ctest -L foreign").
+set(FAK_FOREIGN_ROOMS base wire text tensor net gateway)
+add_custom_target(foreign)
+
+# fak_room(NAME [HEAVY] [USES room...] [LINKS library...] [EXTRA_SOURCES file...]
+#   [TEST_USES room...] [TEST_LINKS library...])
+# Sources are the .cc files beside the room's CMakeLists.txt (tests end in _test.cc, main.cc belongs
+# to an executable); they are globbed, so adding a file needs no edit here. HEAVY says that compiling
+# one file takes about a gigabyte.
 function(fak_room name)
-  cmake_parse_arguments(ROOM "" "" "USES;LINKS;TEST_USES;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "HEAVY" "" "USES;LINKS;TEST_USES;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")
   list(APPEND sources ${ROOM_EXTRA_SOURCES})
   list(REMOVE_DUPLICATES sources)
   set(uses ${ROOM_USES})
@@ -30,6 +45,9 @@ function(fak_room name)
   if(sources)
     add_library(fak_${name} STATIC ${sources})
     target_link_libraries(fak_${name} PUBLIC fak_flags ${uses} ${ROOM_LINKS})
+    if(ROOM_HEAVY)
+      set_target_properties(fak_${name} PROPERTIES JOB_POOL_COMPILE heavy)
+    endif()
   else()
     add_library(fak_${name} INTERFACE)
     target_link_libraries(fak_${name} INTERFACE fak_flags ${uses} ${ROOM_LINKS})
@@ -42,6 +60,11 @@ function(fak_room name)
       GTest::gmock GTest::gtest_main)
     add_test(NAME unit.${name} COMMAND ${name}_test --gtest_brief=1
       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
+    set(labels unit)
+    if(name IN_LIST FAK_FOREIGN_ROOMS)
+      list(APPEND labels foreign)
+      add_dependencies(foreign ${name}_test)
+    endif()
+    set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 300)
   endif()
 endfunction()
