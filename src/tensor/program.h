@@ -99,7 +99,7 @@ struct NormGateUpOp {
 };
 
 // x = x + Σ over the chosen experts, in rank order, weight_e · down_e(act(gate_e(h)) · up_e(h)),
-// h = norm(x). Router: softmax over all experts of router · h; the top_k of highest probability,
+// h = norm(x). Router: softmax over all experts of router · h; the top_k of highest logit,
 // ties by lowest id; with normalise the chosen probabilities are divided by their sum.
 struct MoeOp {
   Rows x;
