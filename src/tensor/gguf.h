@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "tensor/gguf_head.h"
+#include "tensor/random_access_file.h"
 
 namespace fak::tensor {
 
@@ -28,7 +29,6 @@ class GgufFile {
   // metadata is the first part's.
   [[nodiscard]] static Result<std::unique_ptr<GgufFile>> Open(const std::string& path);
 
-  ~GgufFile();
   GgufFile(const GgufFile&) = delete;
   GgufFile& operator=(const GgufFile&) = delete;
 
@@ -76,29 +76,22 @@ class GgufFile {
   uint32_t version() const { return first().head.version; }
   size_t parts() const { return parts_.size(); }
   const std::string& part_path(size_t part) const { return parts_[part].path; }
-  uint64_t part_bytes(size_t part) const { return parts_[part].file_bytes; }
+  uint64_t part_bytes(size_t part) const { return parts_[part].file.bytes(); }
   uint64_t file_bytes() const;  // of all parts
 
  private:
   struct Part {
     std::string path;
-    int fd = -1;
-    uint64_t file_bytes = 0;
-    std::unique_ptr<std::byte[]> head_bytes;
+    RandomAccessFile file;
+    std::unique_ptr<std::byte[]> head_bytes;  // what the head's views point into
     GgufHead head;
-
-    Part() = default;
-    Part(Part&& other) noexcept;
-    Part& operator=(Part&&) = delete;
-    ~Part();
   };
 
   GgufFile() = default;
   static Result<Part> OpenPart(const std::string& path);
-  Status OpenOtherParts(Part opened);
+  static Result<std::vector<Part>> OpenParts(Part opened);
   Status CollectTensors();
   const Part& first() const { return parts_.front(); }
-  tl::unexpected<Error> KeyError(std::string_view key, std::string_view what) const;
 
   std::vector<Part> parts_;
   std::vector<GgufTensor> tensors_;

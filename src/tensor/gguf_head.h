@@ -3,70 +3,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "tensor/dtype.h"
 #include "tensor/gguf_format.h"
+#include "tensor/gguf_value.h"
 
 namespace fak::tensor {
-
-// The strings of an array, in order, without a copy. Valid as long as the bytes it was made over,
-// which were checked when the head was parsed.
-class GgufStrings {
- public:
-  class Iterator {
-   public:
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = std::string_view;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const std::string_view*;
-    using reference = std::string_view;
-
-    Iterator() = default;
-    explicit Iterator(const std::byte* at) : at_(at) {}
-    std::string_view operator*() const;
-    Iterator& operator++();
-    Iterator operator++(int) {
-      Iterator before = *this;
-      ++*this;
-      return before;
-    }
-    bool operator==(const Iterator&) const = default;
-
-   private:
-    const std::byte* at_ = nullptr;  // at the length of the string
-  };
-
-  GgufStrings() = default;
-  GgufStrings(std::span<const std::byte> bytes, size_t count) : bytes_(bytes), count_(count) {}
-  size_t size() const { return count_; }
-  bool empty() const { return count_ == 0; }
-  Iterator begin() const { return Iterator(bytes_.data()); }
-  Iterator end() const { return Iterator(bytes_.data() + bytes_.size()); }
-
- private:
-  std::span<const std::byte> bytes_;
-  size_t count_ = 0;
-};
-
-// One metadata value, as it lies in the file (little-endian, not aligned).
-struct GgufValue {
-  GgufType type = GgufType::kU8;
-  GgufType element = GgufType::kU8;  // of an array; else equal to type
-  uint64_t count = 1;                // elements of an array; else 1
-  // A string's bytes, without its length; an array's elements; else the value.
-  std::span<const std::byte> bytes;
-
-  bool is_array() const { return type == GgufType::kArray; }
-  // For integers and booleans (as 0 or 1); u64 above the greatest int64 reads as negative.
-  int64_t IntegerAt(uint64_t index) const;
-  // For f32 and f64.
-  double FloatAt(uint64_t index) const;
-};
 
 struct GgufKey {
   std::string_view name;
