@@ -1,0 +1,63 @@
+#include "base/random.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hex.h"
+#include "base/result.h"
+
+#ifdef __linux__
+#include <sys/random.h>
+#endif
+
+namespace fak {
+namespace {
+
+class KernelRandom : public RandomSource {
+ public:
+  void Fill(std::span<unsigned char> out) override {
+    constexpr size_t kEntropyCallMax = 256;  // getentropy's own bound
+    while (!out.empty()) {
+      const size_t part = std::min(out.size(), kEntropyCallMax);
+      CHECK(getentropy(out.data(), part) == 0) << "the kernel gives no random bytes";
+      out = out.subspan(part);
+    }
+  }
+};
+
+}  // namespace
+
+uint64_t RandomSource::Next64() {
+  unsigned char bytes[8];
+  Fill(bytes);
+  uint64_t value = 0;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+RandomSource& RandomSource::Real() {
+  static KernelRandom random;
+  return random;
+}
+
+void FakeRandom::Fill(std::span<unsigned char> out) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < out.size(); i += 8) {
+    state_ += 0x9E3779B97F4A7C15u;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    std::memcpy(out.data() + i, &z, std::min<size_t>(8, out.size() - i));
+  }
+}
+
+std::string RandomId(RandomSource& random, std::string_view prefix) {
+  unsigned char bytes[16];
+  random.Fill(bytes);
+  return std::string(prefix) + ToHex(bytes);
+}
+
+}  // namespace fak
