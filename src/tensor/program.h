@@ -106,6 +106,8 @@ struct MoeOp {
   Norm norm;
   MatrixId router;
   ExpertsId experts;
+  uint32_t n_experts = 0;
+  uint32_t ff = 0;  // width of an expert's hidden row
   uint32_t top_k = 0;
   bool normalise = true;
   float scale = 1.0f;  // on the weights, after normalising
