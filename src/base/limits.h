@@ -44,7 +44,8 @@ inline constexpr uint32_t kVocabularyMax = 2'097'152;
 inline constexpr size_t kTemplateBytesMax = 1024 * 1024;
 inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;
 inline constexpr int kTemplateStepsMax = 10'000'000;
-inline constexpr int kTemplateDepthMax = 128;      // nesting of statements and expressions in the source
+inline constexpr int kTemplateDepthMax =
+    128;  // nesting of statements and expressions in the source
 inline constexpr int kTemplateEvalDepthMax = 1000;  // nesting at run time, through macros
 // Log
 inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
