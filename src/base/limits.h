@@ -39,6 +39,10 @@ inline constexpr uint32_t kGgufSplitsMax = 1024;
 inline constexpr uint32_t kLayersMax = 512;
 inline constexpr uint32_t kExpertsMax = 1024;
 inline constexpr uint32_t kEmbeddingMax = 65'536;
+inline constexpr uint32_t kFeedForwardMax = 1'048'576;
+inline constexpr uint32_t kHeadsMax = 1024;
+inline constexpr uint32_t kHeadDimMax = 512;
+inline constexpr uint32_t kContextMax = 16'777'216;
 inline constexpr uint32_t kVocabularyMax = 2'097'152;
 // Templates
 inline constexpr size_t kTemplateBytesMax = 1024 * 1024;
