@@ -44,6 +44,7 @@ inline constexpr uint32_t kHeadsMax = 1024;
 inline constexpr uint32_t kHeadDimMax = 512;
 inline constexpr uint32_t kContextMax = 16'777'216;
 inline constexpr uint32_t kVocabularyMax = 2'097'152;
+inline constexpr size_t kTokenizerJsonBytesMax = 128 * 1024 * 1024;
 // Templates
 inline constexpr size_t kTemplateBytesMax = 1024 * 1024;
 inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;

@@ -1,8 +1,10 @@
 #include "kv/block_pool.h"
 
+#include "base/result.h"
+
 namespace fak::kv {
 
-BlockPool::BlockPool(uint32_t blocks) : counts_(blocks, 0) {
+BlockPool::BlockPool(uint32_t blocks) : counts_(blocks, 0), cached_(blocks, false) {
   free_.reserve(blocks);
   for (uint32_t i = blocks; i > 0; --i) {
     free_.push_back(BlockId{i - 1});
@@ -20,17 +22,29 @@ BlockId BlockPool::Allocate() {
 }
 
 void BlockPool::Hold(BlockId block) {
-  uint32_t& count = counts_[static_cast<uint32_t>(block)];
-  CHECK(count > 0) << "block " << static_cast<uint32_t>(block) << " is free";
-  ++count;
+  const auto i = static_cast<uint32_t>(block);
+  CHECK(counts_[i] > 0) << "block " << i << " is free";
+  cached_only_ -= only_cached(i) ? 1 : 0;
+  ++counts_[i];
 }
 
 void BlockPool::Release(BlockId block) {
-  uint32_t& count = counts_[static_cast<uint32_t>(block)];
-  CHECK(count > 0) << "block " << static_cast<uint32_t>(block) << " is free";
-  if (--count == 0) {
+  const auto i = static_cast<uint32_t>(block);
+  CHECK(counts_[i] > 0) << "block " << i << " is free";
+  cached_only_ -= only_cached(i) ? 1 : 0;
+  --counts_[i];
+  cached_only_ += only_cached(i) ? 1 : 0;
+  if (counts_[i] == 0) {
+    CHECK(!cached_[i]) << "block " << i << " is still in the tree";
     free_.push_back(block);
   }
+}
+
+void BlockPool::SetCached(BlockId block, bool cached) {
+  const auto i = static_cast<uint32_t>(block);
+  cached_only_ -= only_cached(i) ? 1 : 0;
+  cached_[i] = cached;
+  cached_only_ += only_cached(i) ? 1 : 0;
 }
 
 }  // namespace fak::kv

@@ -15,9 +15,10 @@ namespace fak::kv {
 // only hashed, so a collision can't serve a wrong block. Each salt has a tree of its own: paths
 // never match across salts. Prompt and generated tokens are alike.
 //
-// The tree holds every block that it names (BlockPool::Hold). Blocks that only the tree holds are
-// evictable, leaf by leaf, the least recently used first.
-// Engine thread only. Match and Insert cost O(tokens); Evict O(log nodes) a block.
+// The tree holds every block that it names (BlockPool::Hold). Blocks that only the tree holds
+// (BlockPool::cached_only) are evictable, leaf by leaf, the least recently used first.
+// Engine thread only. Find and Insert cost O(tokens · log siblings); Evict O(log nodes) a block and
+// a step over each older leaf that a sequence holds.
 class PrefixTree {
  public:
   PrefixTree(BlockPool& pool, uint32_t block_size);
@@ -26,38 +27,53 @@ class PrefixTree {
   PrefixTree& operator=(const PrefixTree&) = delete;
 
   struct Match {
-    std::vector<BlockId> blocks;         // the caller holds each; the last may be partly matched
-    uint32_t tokens = 0;                 // matched, to the token
-    StateSlot state = tensor::kNoState;  // checkpoint at or before `tokens`, recurrent models
-    uint32_t state_tokens = 0;           // its position
+    std::vector<BlockId> blocks;  // the caller holds each; the last may be matched in part
+    uint32_t tokens = 0;          // matched, to the token
+    // Recurrent models: the deepest checkpoint at or before `tokens`, and its position.
+    StateSlot state = tensor::kNoState;
+    uint32_t state_tokens = 0;
   };
   // The longest known prefix of `tokens`, at most `tokens_max` long. Holds the blocks for the
   // caller and marks the path as used.
   Match Find(std::string_view salt, std::span<const int32_t> tokens, uint32_t tokens_max);
 
   // Remembers a path whose KV is complete. blocks[i] holds tokens [i·bs, (i+1)·bs). Where the tree
-  // already has a block for the same tokens it keeps its own. A longer fill of a known partial
-  // block replaces it. State checkpoints may be attached at a block boundary.
+  // already has a block for the same tokens it keeps its own; a longer fill of a known partial
+  // block replaces it. A state checkpoint may be given when the path ends at a block's edge; the
+  // tree owns the slot from then on.
   void Insert(std::string_view salt, std::span<const int32_t> tokens,
-              std::span<const BlockId> blocks);
+              std::span<const BlockId> blocks, StateSlot state = tensor::kNoState);
 
-  // Frees blocks that nobody but the tree holds until `wanted` are free in the pool or nothing is
-  // left to evict. Returns how many were freed.
+  // Frees blocks that nobody but the tree holds until `wanted` were freed or nothing is left to
+  // evict. Returns how many were freed.
   uint32_t Evict(uint32_t wanted);
 
-  // Exact removal: the whole branch at and below the given path (from its last token on), or
-  // everything of a salt, or everything. Blocks that sequences still hold leave the tree too.
-  // Returns how many nodes went.
+  // Exact removal: the nodes that hold the last token of `path`, and all below them. Blocks that
+  // sequences still hold leave the tree too. Returns how many nodes went.
   uint32_t Prune(std::string_view salt, std::span<const int32_t> path);
-  uint32_t PruneAll(std::string_view salt);
   uint32_t Clear();
 
-  uint32_t evictable() const;  // blocks that only the tree holds
-  uint64_t nodes() const;
+  uint64_t nodes() const { return nodes_; }
+  // Slots of checkpoints that left the tree since the last call; the caller may use them again.
+  std::vector<StateSlot> TakeReleasedStates();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Node;
+  struct Forest;
+
+  Node& Root(std::string_view salt);
+  void Touch(Node& node);
+  void AddLeaf(Node& node);
+  void RemoveLeaf(Node& node);
+  void Drop(Node& node);            // a childless node: out of the tree, its block released
+  uint32_t DropBranch(Node& node);  // a node and everything below
+
+  BlockPool& pool_;
+  const uint32_t block_size_;
+  std::unique_ptr<Forest> forest_;
+  std::vector<StateSlot> released_states_;
+  uint64_t nodes_ = 0;
+  uint64_t clock_ = 0;
 };
 
 }  // namespace fak::kv

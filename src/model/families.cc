@@ -34,7 +34,9 @@ const Family* FindFamily(std::string_view architecture) {
   return nullptr;
 }
 
-float AttentionScale(uint32_t dim) { return 1.0f / std::sqrt(static_cast<float>(dim)); }
+float AttentionScale(uint32_t dim) {
+  return 1.0f / std::sqrt(static_cast<float>(dim));
+}
 
 std::string FamilyNames() {
   std::string names;

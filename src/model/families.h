@@ -14,7 +14,7 @@ struct Family {
   std::string_view name;  // general.architecture
   tensor::RopeStyle rope_style;
   bool experts = false;
-  bool windows = false;         // has sliding-window layers with their own RoPE base
+  bool windows = false;           // has sliding-window layers with their own RoPE base
   bool scaled_embedding = false;  // rows of the embedding table times sqrt(width)
   // Records layer i onto the residual stream.
   void (*layer)(Recorder& record, uint32_t i) = nullptr;

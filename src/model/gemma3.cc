@@ -1,8 +1,8 @@
 #include "model/families.h"
 
-// Gemma 3, text part. arXiv:2503.19786: five layers with a sliding window and their own RoPE base to
-// one that sees everything; norms before and after both halves; RMSNorm over each head of q and k.
-// Norm weights in the file already have their 1 added.
+// Gemma 3, text part. arXiv:2503.19786: five layers with a sliding window and their own RoPE base
+// to one that sees everything; norms before and after both halves; RMSNorm over each head of q and
+// k. Norm weights in the file already have their 1 added.
 namespace fak::model {
 
 void Gemma3Layer(Recorder& record, uint32_t i) {
@@ -13,22 +13,19 @@ void Gemma3Layer(Recorder& record, uint32_t i) {
   const tensor::Rows x = record.x;
   tensor::ProgramBuilder& p = record.program();
 
-  const auto qkv = p.NormQkv(x, record.Norm("attn_norm", width),
-                             record.Stack({{"attn_q", q_width},
-                                           {"attn_k", kv_width},
-                                           {"attn_v", kv_width}},
-                                          width),
-                             heads, record.Norm("attn_q_norm", heads.dim),
-                             record.Norm("attn_k_norm", heads.dim));
+  const auto qkv = p.NormQkv(
+      x, record.Norm("attn_norm", width),
+      record.Stack({{"attn_q", q_width}, {"attn_k", kv_width}, {"attn_v", kv_width}}, width), heads,
+      record.Norm("attn_q_norm", heads.dim), record.Norm("attn_k_norm", heads.dim));
   p.RopeAppend(qkv, heads, window == 0 ? record.rope : record.rope_local, i);
   const auto attended = p.Attention(qkv, heads, i, AttentionScale(heads.dim), window);
   p.ProjectResidual(x, attended, record.Matrix("attn_output", width, q_width),
                     record.Norm("post_attention_norm", width));
 
-  const auto gated = p.NormGateUp(
-      x, record.Norm("ffn_norm", width),
-      record.Stack({{"ffn_gate", feed_forward}, {"ffn_up", feed_forward}}, width), feed_forward,
-      tensor::Activation::kGeluTanh);
+  const auto gated =
+      p.NormGateUp(x, record.Norm("ffn_norm", width),
+                   record.Stack({{"ffn_gate", feed_forward}, {"ffn_up", feed_forward}}, width),
+                   feed_forward, tensor::Activation::kGeluTanh);
   p.ProjectResidual(x, gated, record.Matrix("ffn_down", width, feed_forward),
                     record.Norm("post_ffw_norm", width));
 }

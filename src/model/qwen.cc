@@ -18,12 +18,10 @@ void Attend(Recorder& record, uint32_t i, Bias bias, bool head_norms) {
 
   const auto q_norm = head_norms ? record.Norm("attn_q_norm", heads.dim) : tensor::Norm{};
   const auto k_norm = head_norms ? record.Norm("attn_k_norm", heads.dim) : tensor::Norm{};
-  const Rows qkv = p.NormQkv(record.x, record.Norm("attn_norm", width),
-                             record.Stack({{"attn_q", q_width},
-                                           {"attn_k", kv_width},
-                                           {"attn_v", kv_width}},
-                                          width, bias),
-                             heads, q_norm, k_norm);
+  const Rows qkv = p.NormQkv(
+      record.x, record.Norm("attn_norm", width),
+      record.Stack({{"attn_q", q_width}, {"attn_k", kv_width}, {"attn_v", kv_width}}, width, bias),
+      heads, q_norm, k_norm);
   p.RopeAppend(qkv, heads, record.rope, i);
   const Rows attended = p.Attention(qkv, heads, i, AttentionScale(heads.dim));
   p.ProjectResidual(record.x, attended, record.Matrix("attn_output", width, q_width));
@@ -34,10 +32,9 @@ void FeedForward(Recorder& record, uint32_t i) {
   const uint32_t width = record.shape().width;
   const uint32_t inner = record.layer(i).feed_forward;
   ProgramBuilder& p = record.program();
-  const Rows gated =
-      p.NormGateUp(record.x, record.Norm("ffn_norm", width),
-                   record.Stack({{"ffn_gate", inner}, {"ffn_up", inner}}, width), inner,
-                   Activation::kSilu);
+  const Rows gated = p.NormGateUp(record.x, record.Norm("ffn_norm", width),
+                                  record.Stack({{"ffn_gate", inner}, {"ffn_up", inner}}, width),
+                                  inner, Activation::kSilu);
   p.ProjectResidual(record.x, gated, record.Matrix("ffn_down", width, inner));
 }
 

@@ -32,9 +32,9 @@ class Recorder {
   const LayerShape& layer(uint32_t i) const { return shape_.layers[i]; }
   tensor::ProgramBuilder& program() { return program_; }
 
-  tensor::Rows x;                // the residual stream
-  tensor::RopeId rope{};         // of layers that see everything
-  tensor::RopeId rope_local{};   // of layers with a window
+  tensor::Rows x;               // the residual stream
+  tensor::RopeId rope{};        // of layers that see everything
+  tensor::RopeId rope_local{};  // of layers with a window
 
   // "blk.<i>.<name>.weight" of the layer that is being recorded, or "<name>.weight" outside.
   void BeginLayer(uint32_t i) { prefix_ = "blk." + std::to_string(i) + "."; }
@@ -63,8 +63,8 @@ class Recorder {
   uint64_t weight_bytes() const { return weight_bytes_; }
   void Fail(Error error);
 
-  // The program, or the first error. Also an error: a weight of the file that nothing used (it would
-  // mean that the model is not the one we compute).
+  // The program, or the first error. Also an error: a weight of the file that nothing used (it
+  // would mean that the model is not the one we compute).
   Result<tensor::Program> Finish() &&;
 
  private:

@@ -61,8 +61,7 @@ Result<RopeShape> ReadRope(const Keys& key, uint32_t head_dim, uint32_t context)
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
   } else {
-    return Fail(Code::kUnsupported, key("rope.scaling.type") + " \"" +
-                                        tensor::PrintableName(type) +
+    return Fail(Code::kUnsupported, key("rope.scaling.type") + " \"" + tensor::PrintableName(type) +
                                         "\" is not one of none, linear, yarn");
   }
   TRY_ASSIGN(const uint32_t original,
@@ -137,12 +136,10 @@ Status ReadLayers(const Keys& key, uint32_t layers, ModelShape& shape) {
       return Fail(Code::kDataCorrupt, where + "head dimension " + std::to_string(dim));
     }
     if (value_dim != dim) {
-      return Fail(Code::kUnsupported, where + "keys of " + std::to_string(dim) +
-                                          " and values of " + std::to_string(value_dim) +
-                                          " dimensions differ");
+      return Fail(Code::kUnsupported, where + "keys of " + std::to_string(dim) + " and values of " +
+                                          std::to_string(value_dim) + " dimensions differ");
     }
-    if (shape.experts == 0 &&
-        (feed_forward[i] == 0 || feed_forward[i] > limits::kFeedForwardMax)) {
+    if (shape.experts == 0 && (feed_forward[i] == 0 || feed_forward[i] > limits::kFeedForwardMax)) {
       return Fail(Code::kDataCorrupt,
                   where + "feed forward length " + std::to_string(feed_forward[i]));
     }
@@ -158,8 +155,8 @@ Result<ModelShape> ReadShape(const GgufFile& file) {
   const Family* family = FindFamily(architecture);
   if (family == nullptr) {
     return Fail(Code::kUnsupported, file.part_path(0) + ": architecture \"" +
-                                        tensor::PrintableName(architecture) +
-                                        "\" is not one of " + FamilyNames());
+                                        tensor::PrintableName(architecture) + "\" is not one of " +
+                                        FamilyNames());
   }
   ModelShape shape;
   shape.architecture = std::string(architecture);

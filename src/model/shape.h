@@ -33,9 +33,9 @@ struct LayerShape {
 
 struct ModelShape {
   std::string architecture;
-  uint32_t width = 0;  // of the residual stream
+  uint32_t width = 0;       // of the residual stream
   uint32_t vocabulary = 0;  // tokens; the embedding table may have more rows
-  uint32_t context = 0;  // as trained
+  uint32_t context = 0;     // as trained
   float eps = 0.0f;
   std::vector<LayerShape> layers;
 
@@ -48,8 +48,8 @@ struct ModelShape {
   uint32_t expert_feed_forward = 0;
 };
 
-// kUnsupported: an architecture, or something in one, that isn't served here, by name. kDataCorrupt:
-// keys missing or out of bounds.
+// kUnsupported: an architecture, or something in one, that isn't served here, by name.
+// kDataCorrupt: keys missing or out of bounds.
 [[nodiscard]] Result<ModelShape> ReadShape(const tensor::GgufFile& file);
 
 }  // namespace fak::model
