@@ -54,5 +54,10 @@ inline constexpr int kTemplateDepthMax =
 inline constexpr int kTemplateEvalDepthMax = 1000;  // nesting at run time, through macros
 // Log
 inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
+inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread of an async log
+// Configuration and child processes
+inline constexpr size_t kConfigBytesMax = 4 * 1024 * 1024;
+inline constexpr size_t kChildLineBytesMax = 64 * 1024;
+inline constexpr size_t kChildOutputBytesMax = 16 * 1024 * 1024;
 
 }  // namespace fak::limits

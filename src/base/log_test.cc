@@ -1,0 +1,120 @@
+#include "base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/strings.h"
+
+namespace fak {
+namespace {
+
+class LogTest : public testing::Test {
+ protected:
+  LogTest() : path_(testing::TempDir() + "fak_log_" + std::to_string(getpid())) {}
+  ~LogTest() override {
+    StopLog();
+    std::filesystem::remove(path_);
+  }
+  void Start(LogOptions options) {
+    options.file = path_;
+    ASSERT_TRUE(StartLog(options));
+  }
+  // Lines written so far, without their ends.
+  std::vector<std::string> Lines() {
+    StopLog();
+    const std::string text = *ReadFile(path_, 64 << 20);
+    std::vector<std::string> lines;
+    for (const std::string_view line : Split(text, '\n')) {
+      lines.emplace_back(line);
+    }
+    EXPECT_EQ(lines.back(), "");
+    lines.pop_back();
+    return lines;
+  }
+  std::string path_;
+};
+
+TEST_F(LogTest, WritesTextForPeople) {
+  Start({});
+  LogRecord(LogLevel::kInfo, "served",
+            {{"model", "smollm2"}, {"ms", 12.5}, {"ok", true}, {"n", int64_t{3}}, {"q", "a b"}});
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].substr(24), " info served model=smollm2 ms=12.5 ok=true n=3 q=\"a b\"");
+}
+
+TEST_F(LogTest, WritesOneJsonObjectARecord) {
+  Start({.json = true});
+  LogRecord(LogLevel::kError, "bad \"line\"\n", {{"model", "x\xFFy"}, {"ms", 0.1}});
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  const auto record = ParseJson(lines[0]);
+  ASSERT_TRUE(record) << lines[0];
+  EXPECT_EQ(record->Find("level")->string(), "error");
+  EXPECT_EQ(record->Find("message")->string(), "bad \"line\"\n");
+  EXPECT_EQ(record->Find("model")->string(), "x\xEF\xBF\xBDy");
+  EXPECT_EQ(record->Find("ms")->number(), 0.1);
+}
+
+TEST_F(LogTest, NobodyCanForgeALine) {
+  Start({});
+  LogRecord(LogLevel::kWarning, "a\n2026 info \\ \"quoted\"\x1b[0m", {{"k", "v\r\nx"}});
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].substr(24), " warning a\\n2026 info \\ \"quoted\"\\u001b[0m k=v\\r\\nx");
+}
+
+TEST_F(LogTest, BoundsARecordAndKeepsItValid) {
+  Start({.json = true});
+  LogRecord(LogLevel::kInfo, std::string(100'000, 'm'), {{"big", std::string(1'000'000, 'x')}});
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_LT(lines[0].size(), limits::kLogRecordBytesMax + 300);
+  const auto record = ParseJson(lines[0]);
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(record->Find("message")->string().ends_with(" bytes]"));
+  EXPECT_EQ(record->Find("big")->string(), "[+1000000 bytes]");
+}
+
+TEST_F(LogTest, HoldsBackWhatIsBelowTheLevel) {
+  Start({.level = LogLevel::kWarning});
+  EXPECT_FALSE(LogEnabled(LogLevel::kInfo));
+  Log(LogLevel::kInfo, "hidden {}", 1);
+  Log(LogLevel::kError, "shown {}", 2);
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].substr(24), " error shown 2");
+}
+
+TEST_F(LogTest, AsyncWritesEverythingBeforeItStops) {
+  Start({.async = true});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 500; ++i) {
+        Log(LogLevel::kInfo, "record {}", i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(Lines().size(), 1000u);
+}
+
+TEST_F(LogTest, SaysWhyAFileCantBeOpened) {
+  const Status started = StartLog({.file = "/dev/null/x.log"});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kIoError);
+  EXPECT_EQ(*ParseLogLevel("warning"), LogLevel::kWarning);
+  EXPECT_FALSE(ParseLogLevel("loud"));
+}
+
+}  // namespace
+}  // namespace fak
