@@ -70,3 +70,16 @@ function(fak_room name)
     set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 300)
   endif()
 endfunction()
+
+# fak_first_line_links(FILE KIND RESULT): the libraries that the first line of a program names,
+# "// KIND: links fak_wire fak_base". Programs of fuzz/ and bench/micro say so themselves, so that adding
+# one is adding a file.
+function(fak_first_line_links file kind result)
+  file(STRINGS ${file} first LIMIT_COUNT 1)
+  if(NOT first MATCHES "^// ${kind}: links ([a-z_ ]+)$")
+    message(FATAL_ERROR "${file}: the first line must be '// ${kind}: links fak_ROOM...'")
+  endif()
+  separate_arguments(libraries UNIX_COMMAND "${CMAKE_MATCH_1}")
+  set(${result} ${libraries} PARENT_SCOPE)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+endfunction()
