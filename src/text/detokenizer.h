@@ -11,7 +11,7 @@ namespace fak::text {
 // Makes valid UTF-8 of a byte stream that is cut anywhere: holds back a sequence that may still
 // become whole (1 to 3 bytes), and writes U+FFFD for one that can't (one for each maximal subpart,
 // Unicode 15 chapter 3.9, as every browser and Python do).
-// Owned by one sequence; not thread-safe. No allocation beyond the output.
+// Owned by one sequence; not thread-safe.
 class Utf8Assembler {
  public:
   // Appends to out what the bytes complete.

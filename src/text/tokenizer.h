@@ -86,8 +86,9 @@ class Tokenizer {
   // Every control, unknown and user-defined token; ascending.
   std::span<const int32_t> special_ids() const;
 
-  // No text of this many bytes has fewer tokens: a prompt can be refused before it is encoded.
-  size_t TokensAtLeast(size_t text_bytes) const;
+  // A lower bound on Encode(text).size() at the cost of a glance, so that a prompt which can't fit
+  // is refused before it is encoded.
+  size_t TokensAtLeast(std::string_view text) const;
 
  private:
   class Impl;

@@ -85,6 +85,9 @@ struct Vocabulary {
   // Appends a merge written as a GGUF has it, "left right": split at the first blank that is not
   // the first byte. kDataCorrupt when there is none.
   [[nodiscard]] Status AddMerge(std::string_view merge);
+
+  // kDataCorrupt says which counts, types or ids don't fit together. Tokenizer::Create() calls it.
+  [[nodiscard]] Status Check() const;
 };
 
 // "gpt2" and "llama", the values of tokenizer.ggml.model that we run; kUnsupported names any other.
