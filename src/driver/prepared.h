@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,8 +34,8 @@ struct Prepared {
   double tenant_weight = 1.0;
   std::string cache_salt;  // tenant and the client's salt folded; caches never cross salts
   int32_t priority = 0;    // lower first
-  std::chrono::steady_clock::time_point arrival;
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  int64_t arrival_ns = 0;  // Clock::NowNs
+  std::optional<int64_t> deadline_ns;
   std::string traceparent;
 };
 
