@@ -12,7 +12,11 @@ using kv::BlockId;
 
 Scheduler::Scheduler(const SchedulerOptions& options, kv::BlockPool& pool, kv::PrefixTree& tree,
                      const Clock& clock, CopyBlock copy_block)
-    : options_(options), pool_(pool), tree_(tree), clock_(clock), copy_block_(std::move(copy_block)) {}
+    : options_(options),
+      pool_(pool),
+      tree_(tree),
+      clock_(clock),
+      copy_block_(std::move(copy_block)) {}
 
 void Scheduler::Add(Sequence& sequence) {
   CHECK(sequence.state == Sequence::State::kWaiting && sequence.blocks.empty());
@@ -169,8 +173,8 @@ void Scheduler::TakeCached(Sequence& sequence) {
   if (!options_.prefix_caching || sequence.score_prompt) {
     return;
   }
-  auto match = tree_.Find(sequence.salt, sequence.tokens,
-                          static_cast<uint32_t>(sequence.tokens.size()) - 1);
+  auto match =
+      tree_.Find(sequence.salt, sequence.tokens, static_cast<uint32_t>(sequence.tokens.size()) - 1);
   sequence.blocks = std::move(match.blocks);
   sequence.computed = match.tokens;
   if (sequence.preemptions == 0) {

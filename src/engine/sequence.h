@@ -12,15 +12,15 @@ namespace fak::engine {
 // where. Owned by its request; engine thread only.
 struct Sequence {
   // Fixed from the start.
-  std::string salt;                 // of the prefix cache
+  std::string salt;  // of the prefix cache
   std::string tenant;
   double tenant_weight = 1.0;
-  int32_t priority = 0;             // lower first
-  uint64_t arrival = 0;             // order of arrival
+  int32_t priority = 0;  // lower first
+  uint64_t arrival = 0;  // order of arrival
   int64_t arrival_ns = 0;
   uint32_t prompt_tokens = 0;
-  bool score_prompt = false;        // wants log probabilities of prompt tokens: no cache hit
-  Sequence* maybe_leader = nullptr; // another choice of the same prompt, which is computed first
+  bool score_prompt = false;         // wants log probabilities of prompt tokens: no cache hit
+  Sequence* maybe_leader = nullptr;  // another choice of the same prompt, which is computed first
 
   // Prompt, then what was generated. The last token has no KV yet.
   std::vector<int32_t> tokens;
@@ -28,8 +28,8 @@ struct Sequence {
   // The scheduler's.
   enum class State : uint8_t { kWaiting, kRunning, kEnded };
   State state = State::kWaiting;
-  uint32_t computed = 0;            // positions whose KV is in `blocks`
-  uint32_t cached_tokens = 0;       // of the prompt, found in the cache at first admission
+  uint32_t computed = 0;       // positions whose KV is in `blocks`
+  uint32_t cached_tokens = 0;  // of the prompt, found in the cache at first admission
   uint32_t preemptions = 0;
   std::vector<tensor::BlockId> blocks;
   tensor::StateSlot state_slot = tensor::kNoState;
