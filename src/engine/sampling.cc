@@ -1,0 +1,137 @@
+#include "engine/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace fak::engine {
+namespace {
+
+Status CheckToken(int32_t token, int32_t vocabulary, const char* field) {
+  if (token < 0 || token >= vocabulary) {
+    return Fail(Code::kInvalidArgument,
+                std::string(field) + ": token " + std::to_string(token) +
+                    " is outside the vocabulary of " + std::to_string(vocabulary),
+                field);
+  }
+  return {};
+}
+
+void SortUnique(std::vector<int32_t>& tokens) {
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+bool ById(const tensor::TokenBias& a, const tensor::TokenBias& b) {
+  return a.token < b.token;
+}
+
+}  // namespace
+
+Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
+                                         const text::ModelCard& card, int32_t room,
+                                         uint64_t drawn_seed) {
+  const text::SamplingDefaults& model = card.sampling;
+  const int32_t vocabulary = card.tokenizer->vocab_size();
+  ResolvedSampling out;
+  out.temperature = asked.temperature.value_or(model.temperature.value_or(1.0f));
+  out.top_p = asked.top_p.value_or(model.top_p.value_or(1.0f));
+  out.top_k = asked.top_k.value_or(model.top_k.value_or(0));
+  out.min_p = asked.min_p.value_or(model.min_p.value_or(0.0f));
+  out.typical_p = asked.typical_p.value_or(1.0f);
+  out.presence_penalty = asked.presence_penalty.value_or(0.0f);
+  out.frequency_penalty = asked.frequency_penalty.value_or(0.0f);
+  out.repetition_penalty =
+      asked.repetition_penalty.value_or(model.repetition_penalty.value_or(1.0f));
+  out.seed = asked.seed.value_or(drawn_seed);
+  out.ignore_eos = asked.ignore_eos;
+  out.max_tokens = std::min(asked.max_tokens.value_or(room), room);
+  out.min_tokens = std::min(asked.min_tokens, out.max_tokens);
+  out.logprobs = asked.logprobs;
+  out.prompt_logprobs = asked.prompt_logprobs;
+
+  for (const auto& [token, bias] : asked.logit_bias) {
+    TRY(CheckToken(token, vocabulary, "logit_bias"));
+    out.bias.push_back({token, bias});
+  }
+  std::sort(out.bias.begin(), out.bias.end(), ById);
+  for (const int32_t token : asked.stop_token_ids) {
+    TRY(CheckToken(token, vocabulary, "stop_token_ids"));
+    out.own_stop_tokens.push_back(token);
+  }
+  SortUnique(out.own_stop_tokens);
+  out.stop_tokens = out.own_stop_tokens;
+  if (!out.ignore_eos) {
+    const auto ends = card.tokenizer->end_of_generation_ids();
+    out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
+    SortUnique(out.stop_tokens);
+  }
+  return out;
+}
+
+SamplingState::SamplingState(const ResolvedSampling& resolved, int32_t choice,
+                             std::span<const int32_t> prompt)
+    : resolved_(resolved), choice_(choice) {
+  if (resolved_.penalises()) {
+    for (const int32_t token : prompt) {
+      Count(token, false);
+    }
+  }
+  if (resolved_.min_tokens > 0) {
+    early_bias_ = resolved_.bias;
+    constexpr float kBan = -std::numeric_limits<float>::infinity();
+    for (const int32_t token : resolved_.stop_tokens) {
+      const tensor::TokenBias ban{token, kBan};
+      const auto at = std::lower_bound(early_bias_.begin(), early_bias_.end(), ban, ById);
+      if (at != early_bias_.end() && at->token == token) {
+        *at = ban;
+      } else {
+        early_bias_.insert(at, ban);
+      }
+    }
+  }
+}
+
+void SamplingState::Count(int32_t token, bool in_output) {
+  const auto at = std::lower_bound(
+      counts_.begin(), counts_.end(), token,
+      [](const tensor::TokenCount& count, int32_t id) { return count.token < id; });
+  tensor::TokenCount& count = at != counts_.end() && at->token == token
+                                  ? *at
+                                  : *counts_.insert(at, tensor::TokenCount{token, 0, false});
+  if (in_output) {
+    ++count.in_output;
+  } else {
+    count.in_prompt = true;
+  }
+}
+
+tensor::SampleSpec SamplingState::Next(uint64_t position) {
+  return {
+      .seed = resolved_.seed,
+      .choice = static_cast<uint32_t>(choice_),
+      .position = position,
+      .temperature = resolved_.temperature,
+      .top_k = resolved_.top_k,
+      .top_p = resolved_.top_p,
+      .min_p = resolved_.min_p,
+      .typical_p = resolved_.typical_p,
+      .presence_penalty = resolved_.presence_penalty,
+      .frequency_penalty = resolved_.frequency_penalty,
+      .repetition_penalty = resolved_.repetition_penalty,
+      .counts = counts_,
+      .bias = generated_ < resolved_.min_tokens ? early_bias_ : resolved_.bias,
+      .allowed = {},
+      .score_token = -1,
+      .top_logprobs = resolved_.logprobs,
+  };
+}
+
+void SamplingState::Append(int32_t token) {
+  ++generated_;
+  if (resolved_.penalises()) {
+    Count(token, true);
+  }
+}
+
+}  // namespace fak::engine

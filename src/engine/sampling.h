@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/sampling.h"
+#include "text/model_card.h"
+#include "text/tokenizer.h"
+#include "wire/turn.h"
+
+namespace fak::engine {
+
+// What a request asked for, completed by the model's own defaults and then the system's (vLLM's:
+// temperature 1, everything else off), and checked against the vocabulary. Immutable.
+struct ResolvedSampling {
+  float temperature = 1.0f;
+  float top_p = 1.0f;
+  int32_t top_k = 0;
+  float min_p = 0.0f;
+  float typical_p = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  float repetition_penalty = 1.0f;
+  uint64_t seed = 0;
+  std::vector<tensor::TokenBias> bias;   // ascending ids
+  std::vector<int32_t> stop_tokens;      // ascending; ends of generation and the request's own
+  std::vector<int32_t> own_stop_tokens;  // ascending; the request's own
+  bool ignore_eos = false;
+  int32_t min_tokens = 0;
+  int32_t max_tokens = 0;  // lowered to the context
+  int32_t logprobs = -1;
+  int32_t prompt_logprobs = -1;
+
+  bool penalises() const {
+    return presence_penalty != 0.0f || frequency_penalty != 0.0f || repetition_penalty != 1.0f;
+  }
+};
+
+// room: tokens that may follow the prompt. drawn_seed: used when the request has none.
+// kInvalidArgument names the field.
+[[nodiscard]] Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
+                                                       const text::ModelCard& card, int32_t room,
+                                                       uint64_t drawn_seed);
+
+// The part of a choice's sampling that changes token by token: counts for the penalties, and the
+// ban on stop tokens until min_tokens. Engine thread only.
+class SamplingState {
+ public:
+  // resolved outlives the state.
+  SamplingState(const ResolvedSampling& resolved, int32_t choice, std::span<const int32_t> prompt);
+
+  // The spec of the token at `position`, the next one. Views live until Append() or the next call.
+  tensor::SampleSpec Next(uint64_t position);
+  // A token was generated.
+  void Append(int32_t token);
+  int32_t generated() const { return generated_; }
+
+ private:
+  void Count(int32_t token, bool in_output);
+
+  const ResolvedSampling& resolved_;
+  const int32_t choice_;
+  int32_t generated_ = 0;
+  std::vector<tensor::TokenCount> counts_;     // ascending ids; empty unless something penalises
+  std::vector<tensor::TokenBias> early_bias_;  // with the stop tokens banned
+};
+
+}  // namespace fak::engine

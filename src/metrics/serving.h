@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+// The one schema: every engine, ridden or native, is shown under these names (fak_serving_*), with
+// the same units and buckets. docs/metrics.md lists them. A metric that a source doesn't have is
+// absent, never 0.
+namespace fak::metrics {
+
+struct Labels {
+  std::string worker;  // name of the replica
+  std::string engine;  // "fak", "vllm" ...
+  std::string model;
+  std::string role = "aggregated";  // or "prefill", "decode"
+  std::string source = "native";    // or "engine" (scraped), "gateway"; never summed over
+};
+
+enum class Latency : uint8_t {
+  kTimeToFirstToken,
+  kTimePerOutputToken,  // of a whole request, without its first token
+  kInterToken,
+  kEndToEnd,
+  kQueue,
+};
+enum class Tokens : uint8_t { kPrompt, kGeneration };  // of a request, when it ends
+enum class Gauge : uint8_t { kRunning, kWaiting, kKvUsage, kEngineUp };
+enum class Counter : uint8_t {
+  kPromptTokens,
+  kGenerationTokens,
+  kPrefixQueries,  // tokens looked up
+  kPrefixHits,     // tokens found
+  kPreemptions,
+  kUnknownFields,
+};
+
+class Registry;
+
+// The rows of one set of labels. Made once a source; a row appears with its first value. Any
+// thread; a value costs one uncontended lock.
+class Emitter {
+ public:
+  ~Emitter();
+  void Observe(Latency what, double seconds);
+  void Observe(Tokens what, double tokens);
+  void Set(Gauge what, double value);
+  void Add(Counter what, double amount);
+  void CountRequest(std::string_view outcome);  // "ok", "error", "cancelled"
+  void CountError(std::string_view kind);       // CodeName() of the error
+
+ private:
+  friend class Registry;
+  struct Impl;
+  explicit Emitter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// All rows of the process. Any thread. Must outlive its emitters.
+class Registry {
+ public:
+  Registry();
+  ~Registry();
+  std::shared_ptr<Emitter> MakeEmitter(const Labels& labels);
+  // Prometheus text exposition, version 0.0.4.
+  std::string Exposition() const;
+
+ private:
+  friend struct Emitter::Impl;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fak::metrics
