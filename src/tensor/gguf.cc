@@ -156,7 +156,7 @@ Status GgufFile::CollectTensors() {
 
 Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::string& path) {
   TRY_ASSIGN(Part opened, OpenPart(path));
-  std::unique_ptr<GgufFile> file(new GgufFile);
+  std::unique_ptr<GgufFile> file(new GgufFile);  // tidy: allow new: the constructor is private
   TRY_ASSIGN(file->parts_, OpenParts(std::move(opened)));
   TRY(file->CollectTensors());
   return file;

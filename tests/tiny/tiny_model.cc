@@ -1,0 +1,54 @@
+#include "tests/tiny/tiny_model.h"
+
+#include "tests/tiny/vocabulary.h"
+
+namespace fak::tiny {
+namespace {
+
+Vocabulary VocabularyOf(const TinyOptions& options) {
+  switch (options.family) {
+    case Family::kLlama:
+      return options.sentence_piece ? SentencePieceVocabulary() : ByteLevelVocabulary("gpt-2");
+    case Family::kQwen2: return ByteLevelVocabulary("qwen2", 305);
+    case Family::kQwen3:
+    case Family::kQwen3Moe: return ByteLevelVocabulary("qwen2");
+    case Family::kGemma3: return GemmaVocabulary();
+  }
+  return {};
+}
+
+}  // namespace
+
+tensor::GgufWriter MakeTinyModel(const TinyOptions& options) {
+  const Vocabulary vocabulary = VocabularyOf(options);
+  const bool gemma = options.family == Family::kGemma3;
+  const bool experts = options.family == Family::kQwen3Moe;
+  const ModelShape shape = {
+      .family = options.family,
+      .layers = gemma ? 7u : 3u,
+      .width = 256,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = options.family == Family::kQwen3 ? 128u : 64u,
+      .ff = 512,
+      .vocabulary = static_cast<uint32_t>(vocabulary.tokens.size()),
+      .context = 2048,
+      .rope_base = options.family == Family::kLlama ? 10'000.0f : 1'000'000.0f,
+      .tied = options.tied || gemma,
+      .window = gemma ? 24u : 0u,
+      .experts = experts ? 8u : 0u,
+      .experts_used = experts ? 2u : 0u,
+      .expert_ff = experts ? 256u : 0u,
+      .rope_scaling = options.rope_scaling,
+  };
+  tensor::GgufWriter writer;
+  AddModel(shape, options.mix, {.seed = options.seed}, writer);
+  AddVocabulary(vocabulary, writer);
+  return writer;
+}
+
+Status WriteTinyModel(const TinyOptions& options, const std::string& path) {
+  return MakeTinyModel(options).Write(path);
+}
+
+}  // namespace fak::tiny

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "tensor/gguf_writer.h"
+#include "tests/tiny/synthetic_model.h"
+
+// Models of a few megabytes, for tests: every family, every type, all the parts that a family has.
+// Link fak_tiny.
+namespace fak::tiny {
+
+struct TinyOptions {
+  Family family = Family::kLlama;
+  TypeMix mix = {};  // F32
+  uint64_t seed = 1;
+  bool tied = false;  // gemma3 always is
+  RopeScaling rope_scaling = RopeScaling::kNone;
+  bool sentence_piece =
+      false;  // llama with llama 2's kind of tokenizer (gemma3 always has its own)
+};
+
+// 256 wide, 3 layers (gemma3: 7, the sixth is global, with a window of 24), 4 heads over 2, context
+// 2048; qwen3 with heads of 128, the others of 64; qwen3moe with 8 experts, 2 used; a vocabulary of
+// 303 tokens (qwen2: 305, the last two unused; SentencePiece: 399 and 401).
+tensor::GgufWriter MakeTinyModel(const TinyOptions& options);
+
+// The same, written to a file; kIoError.
+[[nodiscard]] Status WriteTinyModel(const TinyOptions& options, const std::string& path);
+
+}  // namespace fak::tiny
