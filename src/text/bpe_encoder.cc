@@ -14,12 +14,17 @@ Result<std::unique_ptr<const TextEncoder>> BpeEncoder::Create(const Vocabulary& 
                                                               const TokenIndex& index) {
   TRY_ASSIGN(const PreTokenizer pre_tokenizer, PreTokenizer::Create(vocabulary.pre_tokenizer));
   TRY_ASSIGN(MergeTable merges, MergeTable::Create(vocabulary.merges, index));
-  return std::unique_ptr<const TextEncoder>(
-      new BpeEncoder(pre_tokenizer, std::move(merges), index));
+  return std::unique_ptr<const TextEncoder>(new BpeEncoder(
+      pre_tokenizer, vocabulary.ignore_merges.value_or(pre_tokenizer.ignore_merges()),
+      std::move(merges), index));
 }
 
-BpeEncoder::BpeEncoder(PreTokenizer pre_tokenizer, MergeTable merges, const TokenIndex& index)
-    : pre_tokenizer_(pre_tokenizer), merges_(std::move(merges)), index_(index) {
+BpeEncoder::BpeEncoder(PreTokenizer pre_tokenizer, bool ignore_merges, MergeTable merges,
+                       const TokenIndex& index)
+    : pre_tokenizer_(pre_tokenizer),
+      ignore_merges_(ignore_merges),
+      merges_(std::move(merges)),
+      index_(index) {
   std::string name;
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     name.clear();
@@ -45,7 +50,7 @@ void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>& out) const 
     const size_t end = pre_tokenizer_.WordEnd(text, begin);
     const std::string_view word = text.substr(begin, end - begin);
     begin = end;
-    if (pre_tokenizer_.ignore_merges()) {
+    if (ignore_merges_) {
       name.clear();
       AppendInAlphabet(name, word);
       if (const int32_t id = index_.FindOrdinary(name); id != kNoToken) {

@@ -28,9 +28,11 @@ class BpeEncoder final : public TextEncoder {
   size_t LostBytes(std::string_view text) const override;
 
  private:
-  BpeEncoder(PreTokenizer pre_tokenizer, MergeTable merges, const TokenIndex& index);
+  BpeEncoder(PreTokenizer pre_tokenizer, bool ignore_merges, MergeTable merges,
+             const TokenIndex& index);
 
   PreTokenizer pre_tokenizer_;
+  bool ignore_merges_;
   MergeTable merges_;
   const TokenIndex& index_;
   std::array<int32_t, 256> byte_tokens_{};

@@ -21,7 +21,8 @@ void AppendWithBlanks(std::string& out, std::string_view token) {
   }
 }
 
-// "<0x0A>" -> 10, else -1.
+}  // namespace
+
 int ByteOfName(std::string_view name) {
   if (name.size() != 6 || !name.starts_with("<0x") || name[5] != '>') {
     return -1;
@@ -36,8 +37,6 @@ int ByteOfName(std::string_view name) {
   }
   return value;
 }
-
-}  // namespace
 
 void AppendTokenBytes(std::string& out, Vocabulary::Model model, TokenType type,
                       std::string_view token) {

@@ -1,17 +1,11 @@
-#define XXH_INLINE_ALL
 #include "text/token_index.h"
 
-#include <xxhash.h>
-
-#include <algorithm>
 #include <bit>
+
+#include "base/hash.h"
 
 namespace fak::text {
 namespace {
-
-uint64_t Hash(std::string_view text) {
-  return XXH3_64bits(text.data(), text.size());
-}
 uint32_t Tag(uint64_t hash) {
   return static_cast<uint32_t>(hash >> 32);
 }
@@ -23,7 +17,7 @@ TokenIndex::TokenIndex(const StringList& tokens, std::span<const TokenType> type
   const size_t mask = slots_.size() - 1;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int32_t id = static_cast<int32_t>(i);
-    const uint64_t hash = Hash(tokens[i]);
+    const uint64_t hash = Xxh3(tokens[i]);
     size_t at = hash & mask;
     // Of a text that is there twice, the lowest ordinary and the lowest other id are kept.
     while (slots_[at].id != kNoToken && !(Matches(slots_[at], Tag(hash), tokens[i]) &&
@@ -48,7 +42,7 @@ bool TokenIndex::Matches(Slot slot, uint32_t tag, std::string_view text) const {
 
 // Ids were entered in ascending order, so the first match on the way is the lowest.
 int32_t TokenIndex::Find(std::string_view text) const {
-  const uint64_t hash = Hash(text);
+  const uint64_t hash = Xxh3(text);
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask; slots_[at].id != kNoToken; at = (at + 1) & mask) {
     if (Matches(slots_[at], Tag(hash), text)) {
@@ -59,7 +53,7 @@ int32_t TokenIndex::Find(std::string_view text) const {
 }
 
 int32_t TokenIndex::FindOrdinary(std::string_view text) const {
-  const uint64_t hash = Hash(text);
+  const uint64_t hash = Xxh3(text);
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask; slots_[at].id != kNoToken; at = (at + 1) & mask) {
     if (Matches(slots_[at], Tag(hash), text) && IsOrdinary(slots_[at].id)) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,9 @@ struct Vocabulary {
   Model model = Model::kBpe;
   // kBpe: the name of the pre-tokenizer, as in tokenizer.ggml.pre ("smollm", "qwen2", ...).
   std::string pre_tokenizer;
+  // kBpe: a word that is a token as it stands is that token, whatever the merges say. Absent: as
+  // the pre-tokenizer has it.
+  std::optional<bool> ignore_merges;
   // Applied to text between special tokens. A GGUF has none.
   Normalizer normalizer = Normalizer::kNone;
 
