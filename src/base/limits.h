@@ -18,6 +18,15 @@ inline constexpr int kHttpIdleTimeoutMs = 75'000;
 inline constexpr int kHttpWriteStallTimeoutMs = 60'000;
 inline constexpr size_t kHttpConnectionsMax = 10'000;
 inline constexpr size_t kHttpPipelineMax = 16;
+inline constexpr int kHttpLingerMs = 2'000;
+// HTTP client, for each upstream
+inline constexpr size_t kUpstreamConnectionsMax = 1024;
+inline constexpr size_t kUpstreamIdleConnectionsMax = 128;
+inline constexpr size_t kUpstreamWaitingMax = 4096;
+inline constexpr int kUpstreamConnectTimeoutMs = 5'000;
+inline constexpr int kUpstreamFirstByteTimeoutMs = 600'000;
+inline constexpr int kUpstreamIdleTimeoutMs = 300'000;
+inline constexpr int kUpstreamKeepIdleMs = 4'000;
 // Streaming
 inline constexpr size_t kSseEventBytesMax = 32 * 1024 * 1024;
 inline constexpr size_t kStreamBufferBytesMax = 4 * 1024 * 1024;  // unread by a slow client
