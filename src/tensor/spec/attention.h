@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/limits.h"
 #include "tensor/spec/functions.h"
 #include "tensor/spec/reduce.h"
 #include "tensor/spec/scalar.h"
@@ -10,7 +11,6 @@
 namespace fak::tensor::spec {
 
 inline constexpr int kSplit = 256;  // positions; splits begin at multiples of it
-inline constexpr int kHeadDimMax = 1024;
 inline constexpr float kLog2E = 1.44269504f;
 
 // 1 / sqrt(n) as every model's scale on q·k has it: n is the head's dim, or what the model says.
@@ -80,13 +80,13 @@ FAK_HD inline SplitResult AttendSplit(const float* q, int dim, int64_t begin, in
   return {max, Tree16(lanes)};
 }
 
-// Positions [begin, end), not empty, dim <= kHeadDimMax. Splits without a visible position are left
-// out. The combination runs over the splits in index order with the maximum of all, so the code
-// visits each split twice rather than rescale.
+// Positions [begin, end), not empty, dim <= limits::kHeadDimMax. Splits without a visible position
+// are left out. The combination runs over the splits in index order with the maximum of all, so the
+// code visits each split twice rather than rescale.
 template <class Key, class Value>
 FAK_HD inline void Attend(const float* q, int dim, int64_t begin, int64_t end,
                           const ScoreScale& scale, const Key& key, const Value& value, float* out) {
-  float part[kHeadDimMax];
+  float part[limits::kHeadDimMax];
   float max = -FloatOf(kExponentBits);
   float sum = 0.0f;
   for (int pass = 0; pass < 2; ++pass) {
