@@ -1,0 +1,480 @@
+#include "engine/native_driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/version.h"
+
+namespace fak::engine {
+
+using driver::EvictGuarantee;
+using driver::EvictScope;
+using metrics::Counter;
+using metrics::Gauge;
+using metrics::Latency;
+
+namespace {
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
+  return {.max_num_seqs = options.max_num_seqs,
+          .max_num_batched_tokens = options.max_num_batched_tokens,
+          .logit_rows_max = options.max_num_seqs,
+          .block_size = options.block_size,
+          .prefix_caching = options.enable_prefix_caching};
+}
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kNsPerSecond); }
+
+}  // namespace
+
+NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, const Clock& clock,
+                           RandomSource& random, std::shared_ptr<metrics::Emitter> maybe_metrics)
+    : engine_(std::move(engine)),
+      options_(std::move(options)),
+      clock_(clock),
+      random_(random),
+      maybe_metrics_(std::move(maybe_metrics)),
+      pool_(engine_.plan.blocks),
+      tree_(pool_, engine_.options.block_size),
+      scheduler_(SchedulerOptionsOf(engine_.options), pool_, tree_, clock,
+                 [this](kv::BlockId from, kv::BlockId to, uint32_t positions) {
+                   engine_.backend->CopyBlock(from, to, positions);
+                 }) {
+  auto capabilities = std::make_shared<driver::Capabilities>();
+  capabilities->engine = "fak";
+  capabilities->version = kVersion;
+  capabilities->models = options_.served_names;
+  capabilities->context_length = static_cast<int32_t>(engine_.plan.context);
+  capabilities->native = true;
+  capabilities->exact = true;
+  capabilities->token_ids = true;
+  capabilities->cancel_stops_engine = true;
+  capabilities->honours_cache_salt = true;
+  capabilities->honours_priority = true;
+  capabilities_ = std::move(capabilities);
+  Publish();
+}
+
+NativeDriver::~NativeDriver() { Stop(); }
+
+driver::LoadReport NativeDriver::Load() const {
+  const std::lock_guard lock(mutex_);
+  driver::LoadReport report = load_;
+  report.ready = !draining_ && !stopping_;
+  report.why_not = report.ready ? "" : draining_ ? "draining" : "stopped";
+  return report;
+}
+
+Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
+                           std::shared_ptr<driver::EventSink> sink) {
+  TRY_ASSIGN(std::unique_ptr<Request> request,
+             MakeRequest(std::move(prepared), std::move(sink), *engine_.card, engine_.plan.context,
+                         random_.Next64() >> 1));
+  const std::lock_guard lock(mutex_);
+  if (draining_ || stopping_) {
+    return Fail(Code::kUnavailable, "the engine is shutting down");
+  }
+  if (open_requests_.load() >= options_.requests_max) {
+    return Fail(Code::kResourceExhausted,
+                std::to_string(options_.requests_max) + " requests are queued already");
+  }
+  open_requests_.fetch_add(1);
+  inbox_.emplace_back(std::move(request));
+  wake_.notify_one();
+  return {};
+}
+
+void NativeDriver::Cancel(std::string_view request_id) {
+  const std::lock_guard lock(mutex_);
+  inbox_.emplace_back(CancelCommand{std::string(request_id)});
+  wake_.notify_one();
+}
+
+void NativeDriver::Evict(driver::EvictRequest request,
+                         std::function<void(Result<driver::EvictReport>)> done) {
+  const std::lock_guard lock(mutex_);
+  inbox_.emplace_back(EvictCommand{std::move(request), std::move(done)});
+  wake_.notify_one();
+}
+
+Status NativeDriver::Start() {
+  const std::lock_guard lock(mutex_);
+  if (!started_) {
+    started_ = true;
+    thread_ = std::thread([this] { Run(); });
+  }
+  return {};
+}
+
+void NativeDriver::Run() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (inbox_.empty() && scheduler_.idle()) {
+        wake_.wait(lock, [this] { return stopping_ || !inbox_.empty(); });
+      }
+      if (stopping_) {
+        return;
+      }
+    }
+    Step();
+  }
+}
+
+void NativeDriver::Drain(std::function<void()> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    if (open_requests_.load() != 0) {
+      drained_.push_back(std::move(done));
+      return;
+    }
+  }
+  done();
+}
+
+void NativeDriver::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_one();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  DrainInbox();
+  for (auto& [id, request] : requests_) {
+    FailRequest(*request, {Code::kUnavailable, "the engine is shutting down"}, false);
+  }
+  for (Request* request : std::exchange(ended_, {})) {
+    Forget(*request);
+  }
+}
+
+void NativeDriver::DrainInbox() {
+  std::vector<Command> commands;
+  {
+    const std::lock_guard lock(mutex_);
+    commands.swap(inbox_);
+  }
+  for (Command& command : commands) {
+    if (auto* request = std::get_if<std::unique_ptr<Request>>(&command)) {
+      Accept(std::move(*request));
+    } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
+      Handle(*cancel);
+    } else {
+      Handle(std::get<EvictCommand>(command));
+    }
+  }
+}
+
+void NativeDriver::Accept(std::unique_ptr<Request> request) {
+  const std::string id = request->prepared->request_id;
+  if (requests_.contains(id)) {
+    open_requests_.fetch_sub(1);
+    request->sink->OnEvent(
+        wire::Failed{{Code::kAlreadyExists, "request id " + id + " is in use already"}});
+    return;
+  }
+  for (Choice& choice : request->choices) {
+    choice.sequence.arrival = ++arrivals_;
+    owners_.emplace(&choice.sequence, std::pair{request.get(), &choice});
+    scheduler_.Add(choice.sequence);
+  }
+  requests_.emplace(id, std::move(request));
+}
+
+void NativeDriver::Handle(const CancelCommand& command) {
+  const auto found = requests_.find(command.request_id);
+  if (found != requests_.end() && found->second->live > 0) {
+    FailRequest(*found->second, {Code::kCancelled, "cancelled"}, true);
+  }
+}
+
+void NativeDriver::Handle(EvictCommand& command) {
+  const driver::EvictRequest& request = command.request;
+  driver::EvictReport report;
+  report.guarantee = EvictGuarantee::kExact;
+  report.blocks = request.scope == EvictScope::kAll
+                      ? tree_.Clear()
+                      : tree_.Prune(request.cache_salt, request.tokens);
+  report.call = "pruned " + std::to_string(report.blocks) + " blocks from the prefix cache";
+  command.done(std::move(report));
+}
+
+// Lays the slices out as the back end wants them.
+void NativeDriver::BuildStep(std::span<const Slice> slices) {
+  tokens_.clear();
+  rows_.clear();
+  logit_rows_.clear();
+  specs_.clear();
+  planned_.clear();
+  for (const Slice& slice : slices) {
+    Sequence& sequence = *slice.sequence;
+    const auto [request, choice] = owners_.at(&sequence);
+    const auto first_row = static_cast<uint32_t>(tokens_.size());
+    const auto begin = sequence.tokens.begin() + sequence.computed;
+    tokens_.insert(tokens_.end(), begin, begin + slice.rows);
+    rows_.push_back(
+        {first_row, slice.rows, sequence.computed, sequence.blocks, sequence.state_slot});
+    Planned planned{request, choice, slice.rows, static_cast<uint32_t>(logit_rows_.size()), 0,
+                    slice.samples()};
+    for (uint32_t row = 0; row < slice.rows; ++row) {
+      const uint32_t position = sequence.computed + row;
+      const bool scores = sequence.score_prompt && position + 1 < sequence.prompt_tokens;
+      const bool samples = slice.samples() && row + 1 == slice.rows;
+      if (!scores && !samples) {
+        continue;
+      }
+      logit_rows_.push_back(first_row + row);
+      tensor::SampleSpec& spec = specs_.emplace_back();
+      if (scores) {
+        spec.score_token = sequence.tokens[position + 1];
+        spec.top_logprobs =
+            request->sampling[static_cast<size_t>(choice->prompt)].prompt_logprobs;
+      } else {
+        spec = choice->sampler.Next(sequence.tokens.size());
+      }
+      ++planned.logits;
+    }
+    planned_.push_back(planned);
+  }
+}
+
+bool NativeDriver::Step() {
+  DrainInbox();
+  const std::span<const Slice> slices = scheduler_.Plan();
+  if (!slices.empty()) {
+    BuildStep(slices);
+    const Status submitted = engine_.executable->Submit(
+        {.tokens = tokens_, .sequences = rows_, .logit_rows = logit_rows_, .samples = specs_});
+    Result<tensor::StepOutput> output = submitted
+                                            ? engine_.executable->Wait()
+                                            : Result<tensor::StepOutput>(Fail(submitted.error()));
+    if (output) {
+      Process(*output);
+    } else {
+      for (const Planned& planned : std::exchange(planned_, {})) {
+        FailRequest(*planned.request, output.error(), false);
+      }
+    }
+  }
+  for (Request* request : std::exchange(ended_, {})) {
+    Forget(*request);
+  }
+  Publish();
+  return !scheduler_.idle();
+}
+
+void NativeDriver::Process(const tensor::StepOutput& output) {
+  const int64_t now_ns = clock_.NowNs();
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    if (output.finite[i] == 0) {
+      FailRequest(*planned_[i].request,
+                  {Code::kInternal, "the model computed a value that is not finite"}, false);
+    }
+  }
+  scheduler_.Commit();  // of the slices that are left
+  for (const Planned& planned : planned_) {
+    Request& request = *planned.request;
+    Choice& choice = *planned.choice;
+    if (choice.ended) {
+      continue;
+    }
+    if (!request.started) {
+      request.started = true;
+      const driver::Prepared& prepared = *request.prepared;
+      int32_t prompt_tokens = 0;
+      for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+        prompt_tokens += static_cast<int32_t>(prompt.tokens.size());
+      }
+      if (maybe_metrics_ != nullptr) {
+        maybe_metrics_->Observe(Latency::kQueue, Seconds(now_ns - prepared.arrival_ns));
+      }
+      request.sink->OnEvent(
+          wire::Started{request.sampling.front().seed, prompt_tokens,
+                        static_cast<int32_t>(choice.sequence.cached_tokens)});
+    }
+    const auto samples = output.samples.subspan(planned.first_logit, planned.logits);
+    if (planned.logits > (planned.samples ? 1u : 0u)) {
+      ScorePrompt(planned, samples);
+    }
+    if (planned.samples) {
+      if (choice.answer.tokens() == 0 && choice.sampler.generated() == 0) {
+        FinishPrompt(request, choice);
+      }
+      if (!choice.ended) {
+        TakeSample(request, choice, samples.back());
+      }
+    }
+  }
+}
+
+void NativeDriver::ScorePrompt(const Planned& planned,
+                               std::span<const tensor::SampleResult> samples) {
+  const size_t scored = samples.size() - (planned.samples ? 1 : 0);
+  if (planned.choice->prompt_logprobs.empty()) {
+    planned.choice->prompt_logprobs.emplace_back(std::nullopt);  // nothing precedes the first token
+  }
+  for (const tensor::SampleResult& sample : samples.first(scored)) {
+    planned.choice->prompt_logprobs.emplace_back(LogprobsOf(sample, *engine_.card->tokenizer));
+  }
+}
+
+// The whole prompt is computed: what is said of it goes out before the first token.
+void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
+  const driver::PreparedPrompt& prompt =
+      request.prepared->prompts[static_cast<size_t>(choice.prompt)];
+  if (request.echoes()) {
+    // Only the first choice of a prompt scored it.
+    std::vector<std::optional<wire::TokenLogprobs>> logprobs = choice.prompt_logprobs;
+    if (choice.sequence.maybe_leader != nullptr) {
+      logprobs = owners_.at(choice.sequence.maybe_leader).second->prompt_logprobs;
+    }
+    request.sink->OnEvent(
+        wire::PromptEcho{choice.index, prompt.text, prompt.tokens, std::move(logprobs)});
+  }
+  if (maybe_metrics_ != nullptr) {
+    const double tokens = choice.sequence.prompt_tokens;
+    maybe_metrics_->Add(Counter::kPromptTokens, tokens);
+    if (engine_.options.enable_prefix_caching) {
+      maybe_metrics_->Add(Counter::kPrefixQueries, tokens);
+      maybe_metrics_->Add(Counter::kPrefixHits, choice.sequence.cached_tokens);
+    }
+  }
+  if (request.sampling[static_cast<size_t>(choice.prompt)].max_tokens == 0) {
+    EndChoice(request, choice, {choice.index, wire::FinishReason::kLength, {}, {}});
+  }
+}
+
+void NativeDriver::TakeSample(Request& request, Choice& choice,
+                              const tensor::SampleResult& sample) {
+  if (sample.token < 0) {
+    FailRequest(request,
+                {Code::kInvalidArgument, "no token may be drawn: every token is banned", "logit_bias"},
+                true);
+    return;
+  }
+  const int64_t now_ns = clock_.NowNs();
+  if (maybe_metrics_ != nullptr) {
+    maybe_metrics_->Add(Counter::kGenerationTokens, 1);
+    if (choice.last_token_ns != 0) {
+      maybe_metrics_->Observe(Latency::kInterToken, Seconds(now_ns - choice.last_token_ns));
+    } else if (request.first_token_ns == 0) {
+      maybe_metrics_->Observe(Latency::kTimeToFirstToken,
+                              Seconds(now_ns - request.prepared->arrival_ns));
+    }
+  }
+  request.first_token_ns = request.first_token_ns == 0 ? now_ns : request.first_token_ns;
+  choice.last_token_ns = now_ns;
+  choice.sequence.tokens.push_back(sample.token);
+  choice.sampler.Append(sample.token);
+  const auto length = static_cast<int32_t>(choice.sequence.tokens.size());
+  Answer::Step step =
+      choice.answer.Take(sample, static_cast<int32_t>(engine_.plan.context) - length);
+  if (step.delta) {
+    request.sink->OnEvent(std::move(*step.delta));
+  }
+  if (step.finish) {
+    EndChoice(request, choice, std::move(*step.finish));
+  }
+}
+
+void NativeDriver::EndChoice(Request& request, Choice& choice, wire::Finish finish) {
+  choice.ended = true;
+  scheduler_.Remove(choice.sequence, true);
+  request.sink->OnEvent(std::move(finish));
+  if (--request.live == 0) {
+    EndRequest(request);
+  }
+}
+
+void NativeDriver::EndRequest(Request& request) {
+  wire::Usage usage;
+  usage.cached_tokens = 0;
+  for (const Choice& choice : request.choices) {
+    usage.completion_tokens += choice.answer.tokens();
+    if (choice.index % request.prepared->turn->n == 0) {
+      usage.prompt_tokens += static_cast<int32_t>(choice.sequence.prompt_tokens);
+      usage.cached_tokens += static_cast<int32_t>(choice.sequence.cached_tokens);
+    }
+  }
+  if (maybe_metrics_ != nullptr) {
+    const int64_t now_ns = clock_.NowNs();
+    maybe_metrics_->CountRequest("ok");
+    maybe_metrics_->Observe(metrics::Tokens::kPrompt, usage.prompt_tokens);
+    maybe_metrics_->Observe(metrics::Tokens::kGeneration, usage.completion_tokens);
+    maybe_metrics_->Observe(Latency::kEndToEnd, Seconds(now_ns - request.prepared->arrival_ns));
+    if (usage.completion_tokens > 1 && request.choices.size() == 1) {
+      maybe_metrics_->Observe(
+          Latency::kTimePerOutputToken,
+          Seconds(now_ns - request.first_token_ns) / (usage.completion_tokens - 1));
+    }
+  }
+  request.sink->OnEvent(wire::UsageReport{usage});
+  request.sink->OnEvent(wire::Done{});
+  ended_.push_back(&request);
+}
+
+void NativeDriver::FailRequest(Request& request, Error error, bool keep_kv) {
+  if (request.live == 0) {
+    return;
+  }
+  for (Choice& choice : request.choices) {
+    choice.ended = true;
+    scheduler_.Remove(choice.sequence, keep_kv);
+  }
+  request.live = 0;
+  if (maybe_metrics_ != nullptr) {
+    const bool cancelled = error.code == Code::kCancelled;
+    maybe_metrics_->CountRequest(cancelled ? "cancelled" : "error");
+    if (!cancelled) {
+      maybe_metrics_->CountError(CodeName(error.code));
+    }
+  }
+  request.sink->OnEvent(wire::Failed{std::move(error)});
+  ended_.push_back(&request);
+}
+
+void NativeDriver::Forget(Request& request) {
+  for (const Choice& choice : request.choices) {
+    owners_.erase(&choice.sequence);
+  }
+  const std::string id = request.prepared->request_id;
+  requests_.erase(id);
+  std::vector<std::function<void()>> drained;
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_requests_.fetch_sub(1) == 1) {
+      drained.swap(drained_);
+    }
+  }
+  for (const std::function<void()>& done : drained) {
+    done();
+  }
+}
+
+void NativeDriver::Publish() {
+  driver::LoadReport report;
+  report.running = static_cast<int32_t>(scheduler_.running());
+  report.waiting = static_cast<int32_t>(scheduler_.waiting());
+  report.backlog_tokens = static_cast<int64_t>(scheduler_.backlog_tokens());
+  report.kv_blocks_total = pool_.total();
+  report.kv_blocks_free = pool_.free() + pool_.cached_only();
+  report.kv_usage = 1.0 - static_cast<double>(*report.kv_blocks_free) / pool_.total();
+  if (maybe_metrics_ != nullptr) {
+    maybe_metrics_->Set(Gauge::kRunning, *report.running);
+    maybe_metrics_->Set(Gauge::kWaiting, *report.waiting);
+    maybe_metrics_->Set(Gauge::kKvUsage, *report.kv_usage);
+    maybe_metrics_->Set(Gauge::kEngineUp, 1);
+    const uint64_t preemptions = scheduler_.preemptions();
+    if (preemptions != preemptions_seen_) {
+      maybe_metrics_->Add(Counter::kPreemptions,
+                          static_cast<double>(preemptions - std::exchange(preemptions_seen_, preemptions)));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  load_ = std::move(report);
+}
+
+}  // namespace fak::engine

@@ -1,0 +1,97 @@
+#include "engine/request.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+
+namespace fak::engine {
+namespace {
+
+Status CheckTurn(const wire::Turn& turn) {
+  if (turn.grammar) {
+    return Fail(Code::kUnsupported, "structured output is not offered by this engine yet",
+                "response_format");
+  }
+  if (turn.surface == wire::Surface::kEmbedding) {
+    return Fail(Code::kUnsupported, "this model does not make embeddings", "model");
+  }
+  if (turn.n < 1 || turn.n > limits::kChoicesMax) {
+    return Fail(Code::kInvalidArgument, "n must be 1 to " + std::to_string(limits::kChoicesMax),
+                "n");
+  }
+  return {};
+}
+
+Status CheckPrompt(const std::vector<int32_t>& tokens, int32_t vocabulary, uint32_t context) {
+  if (tokens.empty()) {
+    return Fail(Code::kInvalidArgument, "the prompt is empty", "prompt");
+  }
+  if (tokens.size() >= context) {
+    return Fail(Code::kContextTooLong,
+                "This model's maximum context length is " + std::to_string(context) +
+                    " tokens. However, your prompt has " + std::to_string(tokens.size()) +
+                    " tokens. Please reduce the length of the prompt",
+                "prompt");
+  }
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary) {
+      return Fail(Code::kInvalidArgument,
+                  "prompt: token " + std::to_string(token) + " is outside the vocabulary of " +
+                      std::to_string(vocabulary),
+                  "prompt");
+    }
+  }
+  return {};
+}
+
+void FillSequence(Sequence& sequence, const driver::Prepared& prepared,
+                  const std::vector<int32_t>& tokens, bool scores) {
+  sequence.salt = prepared.cache_salt;
+  sequence.tenant = prepared.tenant;
+  sequence.tenant_weight = prepared.tenant_weight;
+  sequence.priority = prepared.priority;
+  sequence.arrival_ns = prepared.arrival_ns;
+  sequence.prompt_tokens = static_cast<uint32_t>(tokens.size());
+  sequence.tokens = tokens;
+  sequence.score_prompt = scores;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepared> prepared,
+                                             std::shared_ptr<driver::EventSink> sink,
+                                             const text::ModelCard& card, uint32_t context,
+                                             uint64_t drawn_seed) {
+  const wire::Turn& turn = *prepared->turn;
+  TRY(CheckTurn(turn));
+  auto request = std::make_unique<Request>();
+  for (const driver::PreparedPrompt& prompt : prepared->prompts) {
+    TRY(CheckPrompt(prompt.tokens, card.tokenizer->vocab_size(), context));
+    const auto room = static_cast<int32_t>(context - prompt.tokens.size());
+    TRY_ASSIGN(ResolvedSampling sampling, ResolveSampling(turn.sampling, card, room, drawn_seed));
+    if (turn.echo) {
+      sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, sampling.logprobs);
+    }
+    request->sampling.push_back(std::move(sampling));
+  }
+  for (size_t p = 0; p < prepared->prompts.size(); ++p) {
+    const std::vector<int32_t>& tokens = prepared->prompts[p].tokens;
+    Sequence* leader = nullptr;
+    for (int32_t i = 0; i < turn.n; ++i) {
+      const auto prompt = static_cast<int32_t>(p);
+      Choice& choice =
+          request->choices.emplace_back(request->sampling[p], *card.tokenizer, turn.sampling,
+                                        prompt * turn.n + i, prompt, tokens);
+      FillSequence(choice.sequence, *prepared, tokens,
+                   leader == nullptr && request->sampling[p].prompt_logprobs >= 0);
+      choice.sequence.maybe_leader = leader;
+      leader = leader == nullptr ? &choice.sequence : leader;
+    }
+  }
+  request->live = request->choices.size();
+  request->prepared = std::move(prepared);
+  request->sink = std::move(sink);
+  return request;
+}
+
+}  // namespace fak::engine

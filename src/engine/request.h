@@ -1,0 +1,55 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/engine_driver.h"
+#include "engine/answer.h"
+#include "engine/sampling.h"
+#include "engine/sequence.h"
+
+namespace fak::engine {
+
+// One choice of a request.
+struct Choice {
+  Choice(const ResolvedSampling& sampling, const text::Tokenizer& tokenizer,
+         const wire::SamplingParams& asked, int32_t choice_index, int32_t prompt_index,
+         std::span<const int32_t> prompt)
+      : index(choice_index),
+        prompt(prompt_index),
+        sampler(sampling, choice_index, prompt),
+        answer(sampling, tokenizer, asked, choice_index) {}
+
+  const int32_t index;
+  const int32_t prompt;
+  Sequence sequence;
+  SamplingState sampler;
+  Answer answer;
+  std::vector<std::optional<wire::TokenLogprobs>> prompt_logprobs;
+  int64_t last_token_ns = 0;
+  bool ended = false;
+};
+
+// A request inside the native engine: made by Admit() on the caller's thread, then the engine
+// thread's alone.
+struct Request {
+  std::shared_ptr<const driver::Prepared> prepared;
+  std::shared_ptr<driver::EventSink> sink;
+  std::vector<ResolvedSampling> sampling;  // one a prompt (the room left differs)
+  std::deque<Choice> choices;              // of all prompts; addresses are stable
+  size_t live = 0;                         // choices that have not ended
+  bool started = false;
+  int64_t first_token_ns = 0;
+  bool echoes() const { return prepared->turn->echo || prepared->turn->sampling.prompt_logprobs >= 0; }
+};
+
+// Checks the turn against the model and lays out its choices. Errors as EngineDriver::Admit.
+// context: positions a sequence may have.
+[[nodiscard]] Result<std::unique_ptr<Request>> MakeRequest(
+    std::shared_ptr<const driver::Prepared> prepared, std::shared_ptr<driver::EventSink> sink,
+    const text::ModelCard& card, uint32_t context, uint64_t drawn_seed);
+
+}  // namespace fak::engine
