@@ -35,6 +35,7 @@ inline constexpr size_t kMessagesMax = 4096;
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 1024;
 inline constexpr int kTopLogprobsMax = 20;
+inline constexpr size_t kPromptsMax = 256;
 inline constexpr int kChoicesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine

@@ -24,7 +24,7 @@ Answer::Answer(const ResolvedSampling& sampling, const text::Tokenizer& tokenize
       tokenizer_(tokenizer),
       choice_(choice),
       include_stop_(asked.include_stop_str_in_output),
-      detokenizer_(tokenizer),
+      detokenizer_(tokenizer, {.skip_special = asked.skip_special_tokens}),
       stops_(asked.stop, asked.include_stop_str_in_output),
       stop_strings_(asked.stop) {}
 

@@ -96,9 +96,8 @@ Result<MemoryPlan> PlanMemory(const model::ModelFile& file, const tensor::Backen
   plan.workspace = price.workspace;
   plan.kv_bytes_a_token = price.kv_block / options.block_size;
   plan.available = backend.info().memory_available;
-  plan.blocks = options.kv_blocks != 0
-                    ? options.kv_blocks
-                    : BlocksWithin(plan, options, price.kv_block, wanted);
+  plan.blocks = options.kv_blocks != 0 ? options.kv_blocks
+                                       : BlocksWithin(plan, options, price.kv_block, wanted);
   const uint64_t holds = uint64_t{plan.blocks} * options.block_size;
   plan.context = static_cast<uint32_t>(std::min<uint64_t>(wanted, holds));
   plan.kv = plan.blocks * price.kv_block;
@@ -114,9 +113,8 @@ Result<MemoryPlan> PlanMemory(const model::ModelFile& file, const tensor::Backen
   }
   if (plan.context < std::min(wanted, kContextLeast)) {
     return Fail(Code::kResourceExhausted,
-                "KV memory of " + FormatBytes(plan.kv) + " holds " +
-                    std::to_string(plan.context) + " tokens: " + Sum(plan) +
-                    "; raise --kv-cache-memory");
+                "KV memory of " + FormatBytes(plan.kv) + " holds " + std::to_string(plan.context) +
+                    " tokens: " + Sum(plan) + "; raise --kv-cache-memory");
   }
   if (plan.context < wanted && asked) {
     return Fail(Code::kResourceExhausted,
@@ -142,8 +140,8 @@ Result<LoadedEngine> LoadEngine(const std::string& path, std::unique_ptr<tensor:
   TRY_ASSIGN(engine.plan, PlanMemory(*file, *backend, options));
   TRY_ASSIGN(model::LoadedModel loaded, file->Load(*backend));
   TRY(backend->CreateKv(SpecOf(options, loaded.kv_layers, engine.plan.blocks)));
-  TRY_ASSIGN(engine.executable, backend->Compile(std::move(loaded.program),
-                                                 LimitsOf(options, engine.plan.context)));
+  TRY_ASSIGN(engine.executable,
+             backend->Compile(std::move(loaded.program), LimitsOf(options, engine.plan.context)));
   engine.backend = std::move(backend);
   return engine;
 }

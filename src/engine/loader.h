@@ -18,11 +18,11 @@ namespace fak::engine {
 struct EngineOptions {
   uint32_t max_num_seqs = 32;
   uint32_t max_num_batched_tokens = 512;
-  uint32_t max_model_len = 0;      // 0: the model's, lowered to fit
+  uint32_t max_model_len = 0;  // 0: the model's, lowered to fit
   uint32_t block_size = 16;
   tensor::KvType kv_cache_dtype = tensor::KvType::kF16;
-  uint64_t kv_cache_memory = 0;    // bytes; 0: up to four full contexts or half of what is free
-  uint32_t kv_blocks = 0;          // 0: as kv_cache_memory says; else exactly (tests, verify)
+  uint64_t kv_cache_memory = 0;  // bytes; 0: up to four full contexts or half of what is free
+  uint32_t kv_blocks = 0;        // 0: as kv_cache_memory says; else exactly (tests, verify)
   bool enable_prefix_caching = true;
   std::optional<std::string> chat_template_source;
 };
@@ -35,8 +35,8 @@ struct MemoryPlan {
   uint64_t available = 0;
   uint32_t blocks = 0;
   uint64_t kv_bytes_a_token = 0;
-  uint32_t context = 0;              // positions a sequence may have
-  std::vector<std::string> notes;    // one line each, for a person: what was lowered, and why
+  uint32_t context = 0;            // positions a sequence may have
+  std::vector<std::string> notes;  // one line each, for a person: what was lowered, and why
 };
 
 // A model in memory, ready to take steps. Move-only; the back end outlives the executable.
@@ -49,9 +49,9 @@ struct LoadedEngine {
   MemoryPlan plan;
 };
 
-// Prices the model against the back end's memory. kResourceExhausted, with the sum and the flag that
-// would make it fit, when weights and workspace don't fit, or when the user asked for more context
-// than the rest holds. A context that nobody asked for is lowered, with a note.
+// Prices the model against the back end's memory. kResourceExhausted, with the sum and the flag
+// that would make it fit, when weights and workspace don't fit, or when the user asked for more
+// context than the rest holds. A context that nobody asked for is lowered, with a note.
 [[nodiscard]] Result<MemoryPlan> PlanMemory(const model::ModelFile& file,
                                             const tensor::Backend& backend,
                                             const EngineOptions& options);

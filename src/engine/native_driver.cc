@@ -23,7 +23,9 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .prefix_caching = options.enable_prefix_caching};
 }
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kNsPerSecond); }
+double Seconds(int64_t ns) {
+  return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
+}
 
 }  // namespace
 
@@ -55,7 +57,9 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
   Publish();
 }
 
-NativeDriver::~NativeDriver() { Stop(); }
+NativeDriver::~NativeDriver() {
+  Stop();
+}
 
 driver::LoadReport NativeDriver::Load() const {
   const std::lock_guard lock(mutex_);
@@ -217,8 +221,8 @@ void NativeDriver::BuildStep(std::span<const Slice> slices) {
     tokens_.insert(tokens_.end(), begin, begin + slice.rows);
     rows_.push_back(
         {first_row, slice.rows, sequence.computed, sequence.blocks, sequence.state_slot});
-    Planned planned{request, choice, slice.rows, static_cast<uint32_t>(logit_rows_.size()), 0,
-                    slice.samples()};
+    Planned planned{request, choice,         slice.rows, static_cast<uint32_t>(logit_rows_.size()),
+                    0,       slice.samples()};
     for (uint32_t row = 0; row < slice.rows; ++row) {
       const uint32_t position = sequence.computed + row;
       const bool scores = sequence.score_prompt && position + 1 < sequence.prompt_tokens;
@@ -230,8 +234,7 @@ void NativeDriver::BuildStep(std::span<const Slice> slices) {
       tensor::SampleSpec& spec = specs_.emplace_back();
       if (scores) {
         spec.score_token = sequence.tokens[position + 1];
-        spec.top_logprobs =
-            request->sampling[static_cast<size_t>(choice->prompt)].prompt_logprobs;
+        spec.top_logprobs = request->sampling[static_cast<size_t>(choice->prompt)].prompt_logprobs;
       } else {
         spec = choice->sampler.Next(sequence.tokens.size());
       }
@@ -291,9 +294,8 @@ void NativeDriver::Process(const tensor::StepOutput& output) {
       if (maybe_metrics_ != nullptr) {
         maybe_metrics_->Observe(Latency::kQueue, Seconds(now_ns - prepared.arrival_ns));
       }
-      request.sink->OnEvent(
-          wire::Started{request.sampling.front().seed, prompt_tokens,
-                        static_cast<int32_t>(choice.sequence.cached_tokens)});
+      request.sink->OnEvent(wire::Started{request.sampling.front().seed, prompt_tokens,
+                                          static_cast<int32_t>(choice.sequence.cached_tokens)});
     }
     const auto samples = output.samples.subspan(planned.first_logit, planned.logits);
     if (planned.logits > (planned.samples ? 1u : 0u)) {
@@ -327,12 +329,9 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
       request.prepared->prompts[static_cast<size_t>(choice.prompt)];
   if (request.echoes()) {
     // Only the first choice of a prompt scored it.
-    std::vector<std::optional<wire::TokenLogprobs>> logprobs = choice.prompt_logprobs;
-    if (choice.sequence.maybe_leader != nullptr) {
-      logprobs = owners_.at(choice.sequence.maybe_leader).second->prompt_logprobs;
-    }
-    request.sink->OnEvent(
-        wire::PromptEcho{choice.index, prompt.text, prompt.tokens, std::move(logprobs)});
+    const auto first = static_cast<size_t>(choice.prompt * request.prepared->turn->n);
+    request.sink->OnEvent(wire::PromptEcho{choice.index, prompt.text, prompt.tokens,
+                                           request.choices[first].prompt_logprobs});
   }
   if (maybe_metrics_ != nullptr) {
     const double tokens = choice.sequence.prompt_tokens;
@@ -350,9 +349,10 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
 void NativeDriver::TakeSample(Request& request, Choice& choice,
                               const tensor::SampleResult& sample) {
   if (sample.token < 0) {
-    FailRequest(request,
-                {Code::kInvalidArgument, "no token may be drawn: every token is banned", "logit_bias"},
-                true);
+    FailRequest(
+        request,
+        {Code::kInvalidArgument, "no token may be drawn: every token is banned", "logit_bias"},
+        true);
     return;
   }
   const int64_t now_ns = clock_.NowNs();
@@ -469,8 +469,9 @@ void NativeDriver::Publish() {
     maybe_metrics_->Set(Gauge::kEngineUp, 1);
     const uint64_t preemptions = scheduler_.preemptions();
     if (preemptions != preemptions_seen_) {
-      maybe_metrics_->Add(Counter::kPreemptions,
-                          static_cast<double>(preemptions - std::exchange(preemptions_seen_, preemptions)));
+      maybe_metrics_->Add(
+          Counter::kPreemptions,
+          static_cast<double>(preemptions - std::exchange(preemptions_seen_, preemptions)));
     }
   }
   const std::lock_guard lock(mutex_);

@@ -25,7 +25,8 @@ namespace fak::engine {
 
 struct NativeDriverOptions {
   std::vector<std::string> served_names;
-  // Requests inside the engine at once, waiting or running; one more is refused (kResourceExhausted).
+  // Requests inside the engine at once, waiting or running; one more is refused
+  // (kResourceExhausted).
   size_t requests_max = limits::kAdmitQueueMax;
 };
 

@@ -8,6 +8,16 @@ namespace fak::engine {
 namespace {
 
 Status CheckTurn(const wire::Turn& turn) {
+  if (turn.tools.is_array() && !turn.tools.array().empty()) {
+    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", "tools");
+  }
+  if (!turn.image_field.empty()) {
+    return Fail(Code::kUnsupported, turn.image_field + ": this model takes text only",
+                turn.image_field);
+  }
+  if (turn.suffix) {
+    return Fail(Code::kUnsupported, "suffix is not offered by this engine", "suffix");
+  }
   if (turn.grammar) {
     return Fail(Code::kUnsupported, "structured output is not offered by this engine yet",
                 "response_format");

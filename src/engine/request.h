@@ -17,10 +17,10 @@ namespace fak::engine {
 struct Choice {
   Choice(const ResolvedSampling& sampling, const text::Tokenizer& tokenizer,
          const wire::SamplingParams& asked, int32_t choice_index, int32_t prompt_index,
-         std::span<const int32_t> prompt)
+         std::span<const int32_t> prompt_tokens)
       : index(choice_index),
         prompt(prompt_index),
-        sampler(sampling, choice_index, prompt),
+        sampler(sampling, choice_index, prompt_tokens),
         answer(sampling, tokenizer, asked, choice_index) {}
 
   const int32_t index;
@@ -43,7 +43,9 @@ struct Request {
   size_t live = 0;                         // choices that have not ended
   bool started = false;
   int64_t first_token_ns = 0;
-  bool echoes() const { return prepared->turn->echo || prepared->turn->sampling.prompt_logprobs >= 0; }
+  bool echoes() const {
+    return prepared->turn->echo || prepared->turn->sampling.prompt_logprobs >= 0;
+  }
 };
 
 // Checks the turn against the model and lays out its choices. Errors as EngineDriver::Admit.

@@ -39,6 +39,7 @@ struct SamplingParams {
   std::vector<int32_t> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
+  bool skip_special_tokens = true;  // control tokens give no text
   int32_t min_tokens = 0;
   std::optional<int32_t> max_tokens;  // absent: up to the context (chat), 16 (completions)
   int32_t logprobs = -1;              // -1 none; n likeliest beside the chosen one
@@ -60,6 +61,7 @@ struct Turn {
   // content parts flattened to strings where they are all text; other wires are mapped to this
   // form.
   Json messages;
+  std::string image_field;  // the first part that is no text ("messages[0].content[1]"), or empty
   Json tools;                                // null: none
   Json tool_choice;                          // null: not said
   Json chat_template_kwargs;                 // null or object

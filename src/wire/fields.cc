@@ -1,0 +1,111 @@
+#include "wire/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fak::wire {
+namespace {
+
+std::string Number(double value) {
+  std::string text;
+  JsonWriter(text).Double(value);
+  return text;
+}
+
+}  // namespace
+
+const Json* Fields::Take(std::string_view name) {
+  known_.emplace_back(name);
+  const Json* value = document_.Find(name);
+  return failed_ || value == nullptr || value->is_null() ? nullptr : value;
+}
+
+void Fields::Fail(std::string_view field, std::string what) {
+  if (!failed_) {
+    failed_ = true;
+    error_ = {Code::kInvalidArgument, std::string(field) + ": " + std::move(what),
+              std::string(field)};
+  }
+}
+
+void Fields::WrongType(std::string_view name, std::string_view wanted, const Json& got) {
+  Fail(name, "must be " + std::string(wanted) + ", not " + std::string(KindName(got.kind())));
+}
+
+Status Fields::status() const {
+  if (failed_) {
+    return fak::Fail(error_);
+  }
+  return {};
+}
+
+std::optional<bool> Fields::Bool(std::string_view name) {
+  const Json* value = Take(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_bool()) {
+    WrongType(name, "a boolean", *value);
+    return std::nullopt;
+  }
+  return value->boolean();
+}
+
+std::optional<std::string> Fields::String(std::string_view name) {
+  const Json* value = Take(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_string()) {
+    WrongType(name, "a string", *value);
+    return std::nullopt;
+  }
+  return value->string();
+}
+
+std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t max) {
+  const Json* value = Take(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  const std::optional<int64_t> number = value->is_number() ? value->AsInt() : std::nullopt;
+  if (!number) {
+    WrongType(name, "an integer", *value);
+    return std::nullopt;
+  }
+  if (*number < min || *number > max) {
+    Fail(name, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", not " +
+                   std::to_string(*number));
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<float> Fields::Float(std::string_view name, double min, double max) {
+  const Json* value = Take(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  if (!value->is_number()) {
+    WrongType(name, "a number", *value);
+    return std::nullopt;
+  }
+  const double number = value->number();
+  if (!(number >= min && number <= max)) {
+    Fail(name, "must be " + Number(min) + " to " + Number(max) + ", not " + value->number_text());
+    return std::nullopt;
+  }
+  return static_cast<float>(number);
+}
+
+std::vector<std::string> Fields::Unknown() const {
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : document_.object()) {
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+      unknown.push_back(name);
+    }
+  }
+  return unknown;
+}
+
+}  // namespace fak::wire

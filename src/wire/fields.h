@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace fak::wire {
+
+// Reads the fields of a request document one by one, so that every error names its field and every
+// field that nobody asked for is known at the end. A field that is null counts as absent, as every
+// server of this wire has it. The first error sticks; later reads give "absent".
+// Borrows the document. Not thread-safe.
+class Fields {
+ public:
+  // document must be an object.
+  explicit Fields(const Json& document) : document_(document) {}
+
+  // The value, or null when absent. Marks the field as known.
+  const Json* Take(std::string_view name);
+
+  std::optional<bool> Bool(std::string_view name);
+  std::optional<std::string> String(std::string_view name);
+  // Bounds are inclusive; the error says them.
+  std::optional<int64_t> Int(std::string_view name, int64_t min, int64_t max);
+  std::optional<float> Float(std::string_view name, double min, double max);
+
+  void Fail(std::string_view field, std::string what);
+  bool ok() const { return !failed_; }
+  Status status() const;
+
+  // Members of the document that were never taken, in order.
+  std::vector<std::string> Unknown() const;
+
+ private:
+  void WrongType(std::string_view name, std::string_view wanted, const Json& got);
+
+  const Json& document_;
+  std::vector<std::string> known_;
+  bool failed_ = false;
+  Error error_;
+};
+
+}  // namespace fak::wire

@@ -1,0 +1,417 @@
+#include "wire/openai_decode.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/strings.h"
+#include "wire/fields.h"
+
+namespace fak::wire {
+namespace {
+
+constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr double kFloatMax = std::numeric_limits<float>::max();
+
+std::string At(std::string_view list, size_t index) {
+  return std::string(list) + "[" + std::to_string(index) + "]";
+}
+
+void ReadStop(Fields& fields, SamplingParams& sampling) {
+  const Json* stop = fields.Take("stop");
+  if (stop == nullptr) {
+    return;
+  }
+  Json::Array one;
+  if (stop->is_string()) {
+    one.push_back(*stop);
+  } else if (!stop->is_array()) {
+    fields.Fail("stop", "must be a string or a list of strings");
+    return;
+  }
+  const Json::Array& stops = stop->is_array() ? stop->array() : one;
+  if (stops.size() > limits::kStopStringsMax) {
+    fields.Fail("stop", "at most " + std::to_string(limits::kStopStringsMax) + " strings");
+    return;
+  }
+  for (size_t i = 0; i < stops.size(); ++i) {
+    if (!stops[i].is_string() || stops[i].string().size() > limits::kStopStringBytesMax) {
+      fields.Fail(At("stop", i), "must be a string of at most " +
+                                     std::to_string(limits::kStopStringBytesMax) + " bytes");
+      return;
+    }
+    if (!stops[i].string().empty()) {
+      sampling.stop.push_back(stops[i].string());
+    }
+  }
+}
+
+void ReadStopTokens(Fields& fields, SamplingParams& sampling) {
+  const Json* stops = fields.Take("stop_token_ids");
+  if (stops == nullptr) {
+    return;
+  }
+  if (!stops->is_array() || stops->array().size() > limits::kLogitBiasMax) {
+    fields.Fail("stop_token_ids", "must be a list of at most " +
+                                      std::to_string(limits::kLogitBiasMax) + " token ids");
+    return;
+  }
+  for (const Json& token : stops->array()) {
+    const std::optional<int64_t> id = token.is_number() ? token.AsInt() : std::nullopt;
+    if (!id || *id < 0 || *id > kInt32Max) {
+      fields.Fail("stop_token_ids", "must be a list of token ids");
+      return;
+    }
+    sampling.stop_token_ids.push_back(static_cast<int32_t>(*id));
+  }
+}
+
+void ReadLogitBias(Fields& fields, SamplingParams& sampling) {
+  const Json* bias = fields.Take("logit_bias");
+  if (bias == nullptr) {
+    return;
+  }
+  if (!bias->is_object() || bias->object().size() > limits::kLogitBiasMax) {
+    fields.Fail("logit_bias", "must be an object of at most " +
+                                  std::to_string(limits::kLogitBiasMax) + " members");
+    return;
+  }
+  for (const auto& [key, value] : bias->object()) {
+    const std::optional<int64_t> id = ParseInt(key);
+    if (!id || *id < 0 || *id > kInt32Max || !value.is_number()) {
+      fields.Fail("logit_bias", "must map token ids to numbers");
+      return;
+    }
+    const double clamped = std::clamp(value.number(), -100.0, 100.0);
+    const auto token = static_cast<int32_t>(*id);
+    const auto same = [token](const auto& entry) { return entry.first == token; };
+    std::erase_if(sampling.logit_bias, same);  // of duplicate keys the last counts
+    sampling.logit_bias.emplace_back(token, static_cast<float>(clamped));
+  }
+}
+
+template <class To, class From>
+void Assign(To& to, const std::optional<From>& from) {
+  if (from) {
+    to = static_cast<To>(*from);
+  }
+}
+
+void ReadSampling(Fields& fields, SamplingParams& sampling) {
+  sampling.temperature = fields.Float("temperature", 0.0, kFloatMax);
+  sampling.top_p = fields.Float("top_p", 0.0, 1.0);
+  if (sampling.top_p == 0.0f) {
+    fields.Fail("top_p", "must be above 0");
+  }
+  if (const auto top_k = fields.Int("top_k", -1, kInt32Max)) {
+    sampling.top_k = static_cast<int32_t>(*top_k);
+  }
+  sampling.min_p = fields.Float("min_p", 0.0, 1.0);
+  sampling.typical_p = fields.Float("typical_p", 0.0, 1.0);
+  sampling.presence_penalty = fields.Float("presence_penalty", -2.0, 2.0);
+  sampling.frequency_penalty = fields.Float("frequency_penalty", -2.0, 2.0);
+  sampling.repetition_penalty = fields.Float("repetition_penalty", 0.0, kFloatMax);
+  if (sampling.repetition_penalty == 0.0f) {
+    fields.Fail("repetition_penalty", "must be above 0");
+  }
+  if (const auto seed = fields.Int("seed", std::numeric_limits<int64_t>::min(),
+                                   std::numeric_limits<int64_t>::max())) {
+    sampling.seed = static_cast<uint64_t>(*seed);
+  }
+  ReadStop(fields, sampling);
+  ReadStopTokens(fields, sampling);
+  ReadLogitBias(fields, sampling);
+  Assign(sampling.include_stop_str_in_output, fields.Bool("include_stop_str_in_output"));
+  Assign(sampling.ignore_eos, fields.Bool("ignore_eos"));
+  Assign(sampling.skip_special_tokens, fields.Bool("skip_special_tokens"));
+  Assign(sampling.min_tokens, fields.Int("min_tokens", 0, kInt32Max));
+  Assign(sampling.prompt_logprobs, fields.Int("prompt_logprobs", 0, limits::kTopLogprobsMax));
+}
+
+void ReadStreaming(Fields& fields, Turn& turn) {
+  Assign(turn.stream, fields.Bool("stream"));
+  const Json* options = fields.Take("stream_options");
+  if (options == nullptr) {
+    return;
+  }
+  if (!options->is_object()) {
+    fields.Fail("stream_options", "must be an object");
+    return;
+  }
+  Fields inner(*options);
+  Assign(turn.stream_include_usage, inner.Bool("include_usage"));
+  Assign(turn.continuous_usage_stats, inner.Bool("continuous_usage_stats"));
+  if (!inner.ok()) {
+    fields.Fail("stream_options", inner.status().error().detail);
+  }
+}
+
+// A grammar under each of the names that clients know.
+void ReadGrammar(Fields& fields, Turn& turn) {
+  if (const Json* format = fields.Take("response_format")) {
+    const Json* type = format->Find("type");
+    if (type == nullptr || !type->is_string()) {
+      fields.Fail("response_format", "must be an object with a type");
+      return;
+    }
+    if (type->string() == "json_object") {
+      turn.grammar = Turn::GrammarText{"json_object", Json()};
+    } else if (type->string() == "json_schema") {
+      const Json* schema = format->Find("json_schema");
+      const Json* inner = schema == nullptr ? nullptr : schema->Find("schema");
+      if (inner == nullptr) {
+        fields.Fail("response_format.json_schema.schema", "is missing");
+        return;
+      }
+      turn.grammar = Turn::GrammarText{"json_schema", *inner};
+    } else if (type->string() != "text") {
+      turn.grammar = Turn::GrammarText{type->string(), *format};
+    }
+  }
+  const std::pair<const char*, const char*> kNames[] = {
+      {"structured_outputs", "structured_outputs"},
+      {"guided_json", "json_schema"},
+      {"guided_regex", "regex"},
+      {"guided_choice", "choice"},
+      {"guided_grammar", "grammar"},
+      {"grammar", "grammar"},
+      {"json_schema", "json_schema"},
+  };
+  for (const auto& [name, kind] : kNames) {
+    if (const Json* source = fields.Take(name)) {
+      turn.grammar = Turn::GrammarText{kind, *source};
+    }
+  }
+}
+
+void ReadCommon(Fields& fields, Turn& turn) {
+  turn.model = fields.String("model").value_or("");
+  ReadSampling(fields, turn.sampling);
+  ReadStreaming(fields, turn);
+  ReadGrammar(fields, turn);
+  Assign(turn.n, fields.Int("n", 1, limits::kChoicesMax));
+  Assign(turn.priority, fields.Int("priority", -kInt32Max, kInt32Max));
+  turn.cache_salt = fields.String("cache_salt").value_or("");
+  turn.user = fields.String("user").value_or("");
+  Assign(turn.return_token_ids, fields.Bool("return_token_ids"));
+}
+
+// Text parts become one string, as templates want it; anything else stays and is named.
+Json FlattenContent(Fields& fields, const Json& content, const std::string& where, Turn& turn) {
+  if (!content.is_array()) {
+    return content;
+  }
+  std::string text;
+  bool first = true;
+  for (size_t i = 0; i < content.array().size(); ++i) {
+    const Json& part = content.array()[i];
+    const Json* type = part.Find("type");
+    const Json* piece = part.Find("text");
+    if (part.is_string()) {
+      piece = &part;
+    } else if (type == nullptr || !type->is_string()) {
+      fields.Fail(At(where, i), "must be an object with a type");
+      return content;
+    } else if (type->string() != "text" && type->string() != "input_text" &&
+               type->string() != "output_text" && type->string() != "refusal") {
+      turn.image_field = turn.image_field.empty() ? At(where, i) : turn.image_field;
+      continue;
+    }
+    if (piece == nullptr || !piece->is_string()) {
+      fields.Fail(At(where, i) + ".text", "must be a string");
+      return content;
+    }
+    text += (first ? "" : "\n") + piece->string();
+    first = false;
+  }
+  return turn.image_field.empty() ? Json(std::move(text)) : content;
+}
+
+void ReadMessages(Fields& fields, Turn& turn) {
+  const Json* messages = fields.Take("messages");
+  if (messages == nullptr || !messages->is_array() || messages->array().empty()) {
+    fields.Fail("messages", "must be a list of at least one message");
+    return;
+  }
+  if (messages->array().size() > limits::kMessagesMax) {
+    fields.Fail("messages",
+                "at most " + std::to_string(limits::kMessagesMax) + " messages are taken");
+    return;
+  }
+  Json::Array out;
+  for (size_t i = 0; i < messages->array().size(); ++i) {
+    const Json& message = messages->array()[i];
+    const std::string where = At("messages", i);
+    if (!message.is_object()) {
+      fields.Fail(where, "must be an object");
+      return;
+    }
+    const Json* role = message.Find("role");
+    if (role == nullptr || !role->is_string() || role->string().empty()) {
+      fields.Fail(where + ".role", "must be a string");
+      return;
+    }
+    Json copy = message;
+    if (role->string() == "developer") {
+      copy.Set("role", "system");
+    }
+    const Json* content = message.Find("content");
+    if (content != nullptr && !content->is_string() && !content->is_null() &&
+        !content->is_array()) {
+      fields.Fail(where + ".content", "must be a string, a list of parts or null");
+      return;
+    }
+    if (content == nullptr && message.Find("tool_calls") == nullptr) {
+      fields.Fail(where + ".content", "is missing");
+      return;
+    }
+    if (content != nullptr) {
+      copy.Set("content", FlattenContent(fields, *content, where + ".content", turn));
+    }
+    out.push_back(std::move(copy));
+  }
+  turn.messages = Json(std::move(out));
+}
+
+Json TakeKind(Fields& fields, std::string_view name, Json::Kind kind, std::string_view wanted) {
+  const Json* value = fields.Take(name);
+  if (value == nullptr) {
+    return {};
+  }
+  if (value->kind() != kind) {
+    fields.Fail(name, "must be " + std::string(wanted));
+    return {};
+  }
+  return *value;
+}
+
+void ReadChatLogprobs(Fields& fields, SamplingParams& sampling) {
+  const bool wanted = fields.Bool("logprobs").value_or(false);
+  const auto top = fields.Int("top_logprobs", 0, limits::kTopLogprobsMax);
+  if (top && !wanted && *top > 0) {
+    fields.Fail("top_logprobs", "needs logprobs to be true");
+  }
+  if (wanted) {
+    sampling.logprobs = static_cast<int32_t>(top.value_or(0));
+  }
+}
+
+// Known to OpenAI's clients, and without effect on what is generated here.
+void IgnoreCommon(Fields& fields) {
+  for (const char* name :
+       {"service_tier", "store", "metadata", "parallel_tool_calls", "reasoning_effort",
+        "spaces_between_special_tokens", "request_id", "prompt_cache_key", "safety_identifier"}) {
+    fields.Take(name);
+  }
+}
+
+bool ReadTokenPrompt(const Json::Array& ids, PromptInput& prompt) {
+  prompt.is_tokens = true;
+  for (const Json& id : ids) {
+    const std::optional<int64_t> value = id.is_number() ? id.AsInt() : std::nullopt;
+    if (!value || *value < 0 || *value > kInt32Max) {
+      return false;
+    }
+    prompt.tokens.push_back(static_cast<int32_t>(*value));
+  }
+  return true;
+}
+
+void ReadPrompts(Fields& fields, Turn& turn) {
+  const Json* prompt = fields.Take("prompt");
+  if (prompt == nullptr) {
+    fields.Fail("prompt", "is missing");
+    return;
+  }
+  constexpr char kWanted[] = "must be a string, a list of token ids, or a list of either";
+  if (prompt->is_string()) {
+    turn.prompts.push_back({prompt->string(), {}, false});
+    return;
+  }
+  if (!prompt->is_array() || prompt->array().empty()) {
+    fields.Fail("prompt", kWanted);
+    return;
+  }
+  if (prompt->array().front().is_number()) {
+    if (!ReadTokenPrompt(prompt->array(), turn.prompts.emplace_back())) {
+      fields.Fail("prompt", kWanted);
+    }
+    return;
+  }
+  if (prompt->array().size() > limits::kPromptsMax) {
+    fields.Fail("prompt", "at most " + std::to_string(limits::kPromptsMax) + " prompts");
+    return;
+  }
+  for (const Json& one : prompt->array()) {
+    PromptInput& input = turn.prompts.emplace_back();
+    if (one.is_string()) {
+      input.text = one.string();
+    } else if (!one.is_array() || !ReadTokenPrompt(one.array(), input)) {
+      fields.Fail("prompt", kWanted);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Turn> DecodeChatRequest(const Json& document) {
+  if (!document.is_object()) {
+    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  Fields fields(document);
+  Turn turn;
+  turn.surface = Surface::kChat;
+  ReadMessages(fields, turn);
+  ReadCommon(fields, turn);
+  ReadChatLogprobs(fields, turn.sampling);
+  auto max_tokens = fields.Int("max_completion_tokens", 1, kInt32Max);
+  const auto old_name = fields.Int("max_tokens", 1, kInt32Max);
+  Assign(turn.sampling.max_tokens, max_tokens ? max_tokens : old_name);
+  turn.tools = TakeKind(fields, "tools", Json::Kind::kArray, "a list");
+  if (const Json* choice = fields.Take("tool_choice")) {
+    turn.tool_choice = *choice;
+  }
+  turn.chat_template_kwargs =
+      TakeKind(fields, "chat_template_kwargs", Json::Kind::kObject, "an object");
+  turn.chat_template = fields.String("chat_template");
+  Assign(turn.add_generation_prompt, fields.Bool("add_generation_prompt"));
+  Assign(turn.continue_final_message, fields.Bool("continue_final_message"));
+  Assign(turn.echo, fields.Bool("echo"));
+  if (turn.continue_final_message && turn.add_generation_prompt &&
+      document.Find("add_generation_prompt") != nullptr) {
+    fields.Fail("continue_final_message", "can't be had with add_generation_prompt");
+  }
+  IgnoreCommon(fields);
+  TRY(fields.status());
+  turn.unknown_fields = fields.Unknown();
+  return turn;
+}
+
+Result<Turn> DecodeCompletionRequest(const Json& document) {
+  if (!document.is_object()) {
+    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  Fields fields(document);
+  Turn turn;
+  turn.surface = Surface::kCompletion;
+  ReadPrompts(fields, turn);
+  ReadCommon(fields, turn);
+  constexpr int32_t kMaxTokensDefault = 16;
+  turn.sampling.max_tokens = kMaxTokensDefault;
+  Assign(turn.sampling.max_tokens, fields.Int("max_tokens", 0, kInt32Max));
+  Assign(turn.sampling.logprobs, fields.Int("logprobs", 0, limits::kTopLogprobsMax));
+  Assign(turn.echo, fields.Bool("echo"));
+  turn.suffix = fields.String("suffix");
+  if (const auto best_of = fields.Int("best_of", 1, limits::kChoicesMax);
+      best_of && *best_of != turn.n) {
+    fields.Fail("best_of", "must equal n");
+  }
+  IgnoreCommon(fields);
+  TRY(fields.status());
+  turn.unknown_fields = fields.Unknown();
+  return turn;
+}
+
+}  // namespace fak::wire

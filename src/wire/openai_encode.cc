@@ -1,0 +1,214 @@
+#include "wire/openai_encode.h"
+
+#include <utility>
+
+#include "wire/openai_parts.h"
+
+namespace fak::wire {
+
+OpenAiStream::OpenAiStream(AnswerHead head, const Turn& turn)
+    : head_(std::move(head)), turn_(turn) {}
+
+void OpenAiStream::BeginChunk(JsonWriter& json) {
+  const bool chat = turn_.surface == Surface::kChat;
+  json.BeginObject();
+  json.Key("id").String(head_.id);
+  json.Key("object").String(chat ? "chat.completion.chunk" : "text_completion");
+  json.Key("created").Int(head_.created);
+  json.Key("model").String(head_.model);
+  json.Key("choices").BeginArray();
+}
+
+void OpenAiStream::EndChunk(JsonWriter& json, std::string& out) {
+  json.EndArray();
+  if (turn_.stream_include_usage && !turn_.continuous_usage_stats) {
+    json.Key("usage").Null();  // as OpenAI has it: the last chunk alone carries it
+  } else if (turn_.continuous_usage_stats) {
+    Usage so_far;
+    so_far.prompt_tokens = started_.prompt_tokens < 0 ? 0 : started_.prompt_tokens;
+    so_far.completion_tokens = tokens_sent_;
+    json.Key("usage");
+    WriteUsage(json, so_far);
+  }
+  json.EndObject();
+  out += "\n\n";
+}
+
+void OpenAiStream::SendRole(int32_t choice, std::string& out) {
+  ChoiceState& state = choices_[choice];
+  if (turn_.surface != Surface::kChat || std::exchange(state.role_sent, true)) {
+    return;
+  }
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(choice).Key("delta").BeginObject();
+  json.Key("role").String("assistant").Key("content").String("");
+  json.EndObject().Key("logprobs").Null().Key("finish_reason").Null();
+  json.EndObject();
+  if (!started_.seed) {
+    EndChunk(json, out);
+    return;
+  }
+  json.EndArray().Key("seed").Uint(*started_.seed);
+  if (turn_.stream_include_usage) {
+    json.Key("usage").Null();
+  }
+  json.EndObject();
+  out += "\n\n";
+}
+
+void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
+  if (!turn_.echo) {
+    return;
+  }
+  SendRole(echo.choice, out);
+  ChoiceState& state = choices_[echo.choice];
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(echo.choice);
+  if (turn_.surface == Surface::kChat) {
+    json.Key("delta").BeginObject().Key("content").String(echo.text).EndObject();
+    json.Key("logprobs").Null();
+  } else {
+    json.Key("text").String(echo.text).Key("logprobs");
+    if (echo.logprobs.empty() || turn_.sampling.logprobs < 0) {
+      json.Null();
+    } else {
+      WriteCompletionLogprobs(json, echo.logprobs, 0);
+    }
+  }
+  json.Key("finish_reason").Null().EndObject();
+  EndChunk(json, out);
+  state.text_bytes += echo.text.size();
+}
+
+void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
+  SendRole(delta.choice, out);
+  tokens_sent_ += static_cast<int32_t>(delta.tokens.size());
+  if (delta.text.empty() && delta.logprobs.empty()) {
+    return;
+  }
+  ChoiceState& state = choices_[delta.choice];
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(delta.choice);
+  if (turn_.surface == Surface::kChat) {
+    json.Key("delta").BeginObject().Key("content").String(delta.text).EndObject();
+    json.Key("logprobs");
+    if (delta.logprobs.empty()) {
+      json.Null();
+    } else {
+      WriteChatLogprobs(json, delta.logprobs);
+    }
+  } else {
+    json.Key("text").String(delta.text).Key("logprobs");
+    if (delta.logprobs.empty()) {
+      json.Null();
+    } else {
+      const std::vector<std::optional<TokenLogprobs>> logprobs(delta.logprobs.begin(),
+                                                               delta.logprobs.end());
+      WriteCompletionLogprobs(json, logprobs, state.text_bytes);
+    }
+  }
+  json.Key("finish_reason").Null();
+  if (turn_.return_token_ids) {
+    WriteTokenIds(json, "token_ids", delta.tokens);
+  }
+  json.EndObject();
+  EndChunk(json, out);
+  state.text_bytes += delta.text.size();
+}
+
+void OpenAiStream::Encode(const ReasoningDelta& delta, std::string& out) {
+  SendRole(delta.choice, out);
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
+  json.Key("reasoning_content").String(delta.text).EndObject();
+  json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
+  EndChunk(json, out);
+}
+
+void OpenAiStream::Encode(const ToolCallDelta& delta, std::string& out) {
+  SendRole(delta.choice, out);
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
+  json.Key("tool_calls").BeginArray().BeginObject().Key("index").Int(delta.index);
+  if (!delta.id.empty()) {
+    json.Key("id").String(delta.id).Key("type").String("function");
+  }
+  json.Key("function").BeginObject();
+  if (!delta.name.empty()) {
+    json.Key("name").String(delta.name);
+  }
+  json.Key("arguments").String(delta.arguments).EndObject().EndObject().EndArray().EndObject();
+  json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
+  EndChunk(json, out);
+}
+
+void OpenAiStream::Encode(const Finish& finish, std::string& out) {
+  SendRole(finish.choice, out);
+  out += "data: ";
+  JsonWriter json(out);
+  BeginChunk(json);
+  json.BeginObject().Key("index").Int(finish.choice);
+  if (turn_.surface == Surface::kChat) {
+    json.Key("delta").BeginObject().EndObject();
+  } else {
+    json.Key("text").String("");
+  }
+  json.Key("logprobs").Null();
+  json.Key("finish_reason").String(FinishReasonName(finish.reason));
+  WriteStopReason(json, finish);
+  json.EndObject();
+  EndChunk(json, out);
+}
+
+void OpenAiStream::Encode(const Event& event, std::string& out) {
+  if (ended_) {
+    return;
+  }
+  if (const auto* failed = std::get_if<Failed>(&event)) {
+    out += "data: " + OpenAiErrorBody(failed->error, 500) + "\n\n";
+    ended_ = true;
+  } else if (const auto* raw = std::get_if<RawChunk>(&event)) {
+    raw_ = true;
+    out += "data: " + raw->json + "\n\n";
+  } else if (std::holds_alternative<Done>(event)) {
+    if (!raw_ && turn_.stream_include_usage && usage_) {
+      out += "data: ";
+      JsonWriter json(out);
+      BeginChunk(json);
+      json.EndArray().Key("usage");
+      WriteUsage(json, *usage_);
+      json.EndObject();
+      out += "\n\n";
+    }
+    out += "data: [DONE]\n\n";
+    ended_ = true;
+  } else if (raw_) {
+    return;  // the upstream's own chunks said it
+  } else if (const auto* started = std::get_if<Started>(&event)) {
+    started_ = *started;
+  } else if (const auto* usage = std::get_if<UsageReport>(&event)) {
+    usage_ = usage->usage;
+  } else if (const auto* echo = std::get_if<PromptEcho>(&event)) {
+    Encode(*echo, out);
+  } else if (const auto* text = std::get_if<TextDelta>(&event)) {
+    Encode(*text, out);
+  } else if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
+    Encode(*reasoning, out);
+  } else if (const auto* tool = std::get_if<ToolCallDelta>(&event)) {
+    Encode(*tool, out);
+  } else {
+    Encode(std::get<Finish>(event), out);
+  }
+}
+
+}  // namespace fak::wire

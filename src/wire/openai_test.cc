@@ -1,0 +1,226 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "wire/openai_decode.h"
+#include "wire/openai_encode.h"
+
+namespace fak::wire {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Result<Turn> Chat(std::string_view fields) {
+  return DecodeChatRequest(
+      *ParseJson(R"({"messages":[{"role":"user","content":"hi"}])" + std::string(fields) + "}"));
+}
+
+TEST(DecodeChat, ReadsEveryKnownField) {
+  const auto turn = Chat(R"(,"model":"m","temperature":0.5,"top_p":0.9,"top_k":-1,"n":2,
+      "seed":-3,"stop":["a","b"],"max_completion_tokens":7,"max_tokens":9,"logprobs":true,
+      "top_logprobs":3,"logit_bias":{"5":200,"2":-1},"stream":true,
+      "stream_options":{"include_usage":true},"cache_salt":"s","priority":-2,"min_tokens":1,
+      "stop_token_ids":[4],"ignore_eos":true,"chat_template_kwargs":{"x":1},"frobnicate":1})");
+  ASSERT_TRUE(turn) << turn.error().detail;
+  EXPECT_EQ(turn->model, "m");
+  EXPECT_EQ(turn->sampling.temperature, 0.5f);
+  EXPECT_EQ(turn->sampling.top_k, -1);
+  EXPECT_EQ(turn->sampling.seed, static_cast<uint64_t>(-3));
+  EXPECT_EQ(turn->sampling.max_tokens, 7);
+  EXPECT_EQ(turn->sampling.logprobs, 3);
+  EXPECT_EQ(turn->sampling.logit_bias, (std::vector<std::pair<int32_t, float>>{{5, 100}, {2, -1}}));
+  EXPECT_EQ(turn->sampling.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(turn->n, 2);
+  EXPECT_TRUE(turn->stream && turn->stream_include_usage && turn->sampling.ignore_eos);
+  EXPECT_EQ(turn->priority, -2);
+  EXPECT_EQ(turn->unknown_fields, std::vector<std::string>{"frobnicate"});
+}
+
+TEST(DecodeChat, TakesNullForAbsent) {
+  const auto turn = Chat(R"(,"temperature":null,"stop":null,"tools":null,"seed":null)");
+  ASSERT_TRUE(turn);
+  EXPECT_FALSE(turn->sampling.temperature || turn->sampling.seed);
+  EXPECT_TRUE(turn->tools.is_null());
+}
+
+TEST(DecodeChat, FlattensTextPartsAndNamesTheFirstImage) {
+  const auto text = DecodeChatRequest(*ParseJson(
+      R"({"messages":[{"role":"developer","content":[{"type":"text","text":"a"},
+          {"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[]}]})"));
+  ASSERT_TRUE(text) << text.error().detail;
+  EXPECT_EQ(text->messages.array()[0].Find("content")->string(), "a\nb");
+  EXPECT_EQ(text->messages.array()[0].Find("role")->string(), "system");
+  const auto image = DecodeChatRequest(*ParseJson(
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},
+          {"type":"image_url","image_url":{"url":"x"}}]}]})"));
+  ASSERT_TRUE(image);
+  EXPECT_EQ(image->image_field, "messages[0].content[1]");
+}
+
+TEST(DecodeChat, ErrorsNameTheField) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"(,"temperature":-1)", "temperature"},
+      {R"(,"temperature":"hot")", "temperature"},
+      {R"(,"top_p":0)", "top_p"},
+      {R"(,"top_p":1.5)", "top_p"},
+      {R"(,"top_k":-2)", "top_k"},
+      {R"(,"n":0)", "n"},
+      {R"(,"n":1.5)", "n"},
+      {R"(,"n":129)", "n"},
+      {R"(,"max_tokens":0)", "max_tokens"},
+      {R"(,"stop":[1])", "stop[0]"},
+      {R"(,"stop":{"a":1})", "stop"},
+      {R"(,"logit_bias":[1])", "logit_bias"},
+      {R"(,"logit_bias":{"x":1})", "logit_bias"},
+      {R"(,"top_logprobs":2)", "top_logprobs"},
+      {R"(,"top_logprobs":21,"logprobs":true)", "top_logprobs"},
+      {R"(,"stream":"yes")", "stream"},
+      {R"(,"stream_options":3)", "stream_options"},
+      {R"(,"presence_penalty":3)", "presence_penalty"},
+      {R"(,"repetition_penalty":0)", "repetition_penalty"},
+      {R"(,"tools":{})", "tools"},
+      {R"(,"response_format":{})", "response_format"},
+      {R"(,"seed":1e30)", "seed"},
+      {R"(,"model":5)", "model"},
+  };
+  for (const auto& [fields, field] : kCases) {
+    const auto turn = Chat(fields);
+    ASSERT_FALSE(turn) << fields;
+    EXPECT_EQ(turn.error().code, Code::kInvalidArgument) << fields;
+    EXPECT_EQ(turn.error().field, field);
+    EXPECT_THAT(turn.error().detail, StartsWith(field));
+  }
+}
+
+TEST(DecodeChat, RefusesMessagesOfAWrongShape) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"({})", "messages"},
+      {R"({"messages":[]})", "messages"},
+      {R"({"messages":"hi"})", "messages"},
+      {R"({"messages":[1]})", "messages[0]"},
+      {R"({"messages":[{"content":"x"}]})", "messages[0].role"},
+      {R"({"messages":[{"role":"user"}]})", "messages[0].content"},
+      {R"({"messages":[{"role":"user","content":3}]})", "messages[0].content"},
+      {R"({"messages":[{"role":"user","content":[{}]}]})", "messages[0].content[0]"},
+      {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+       "messages[0].content[0].text"},
+  };
+  for (const auto& [body, field] : kCases) {
+    const auto turn = DecodeChatRequest(*ParseJson(body));
+    ASSERT_FALSE(turn) << body;
+    EXPECT_EQ(turn.error().field, field) << body;
+  }
+  EXPECT_FALSE(DecodeChatRequest(Json(3)));
+}
+
+TEST(DecodeCompletion, TakesEveryFormOfAPrompt) {
+  const auto prompts = [](const char* json) {
+    return DecodeCompletionRequest(*ParseJson(std::string(R"({"prompt":)") + json + "}"));
+  };
+  EXPECT_EQ(prompts(R"("hi")")->prompts[0].text, "hi");
+  EXPECT_EQ(prompts(R"(["a","b"])")->prompts.size(), 2u);
+  EXPECT_EQ(prompts(R"([1,2,3])")->prompts[0].tokens, (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(prompts(R"([[1],[2,3]])")->prompts[1].tokens, (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(prompts(R"("hi")")->sampling.max_tokens, 16);
+  for (const char* bad : {"3", "[]", "[1,\"a\"]", "[\"a\",1]", "[-1]", "{}"}) {
+    const auto turn = prompts(bad);
+    ASSERT_FALSE(turn) << bad;
+    EXPECT_EQ(turn.error().field, "prompt");
+  }
+  EXPECT_FALSE(DecodeCompletionRequest(*ParseJson("{}")));
+}
+
+class StreamTest : public ::testing::Test {
+ protected:
+  std::string Encode(const std::vector<Event>& events) {
+    OpenAiStream stream({"id-1", "m", 17}, turn_);
+    std::string out;
+    for (const Event& event : events) {
+      stream.Encode(event, out);
+    }
+    return out;
+  }
+  Turn turn_;
+};
+
+TEST_F(StreamTest, SendsRoleTextFinishAndDone) {
+  EXPECT_EQ(
+      Encode({TextDelta{0, "a\"b", {1}, {}}, Finish{}, UsageReport{}, Done{}}),
+      "data: {\"id\":\"id-1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+      "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+      "\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+      "data: {\"id\":\"id-1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+      "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\\"b\"},\"logprobs\":null,"
+      "\"finish_reason\":null}]}\n\n"
+      "data: {\"id\":\"id-1\",\"object\":\"chat.completion.chunk\",\"created\":17,\"model\":\"m\","
+      "\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+      "\"stop_reason\":null}]}\n\n"
+      "data: [DONE]\n\n");
+}
+
+TEST_F(StreamTest, SendsUsageInAChunkWithoutChoicesWhenAsked) {
+  turn_.stream_include_usage = true;
+  const std::string out = Encode({Finish{}, UsageReport{{3, 4, 2, -1}}, Done{}});
+  EXPECT_THAT(out, HasSubstr("\"choices\":[],\"usage\":{\"prompt_tokens\":3,"
+                             "\"completion_tokens\":4,\"total_tokens\":7,"
+                             "\"prompt_tokens_details\":{\"cached_tokens\":2}}}\n\n"
+                             "data: [DONE]\n\n"));
+}
+
+TEST_F(StreamTest, AFailureEndsTheStreamWithoutDone) {
+  const std::string out =
+      Encode({TextDelta{0, "a", {}, {}}, Failed{{Code::kInternal, "broke"}}, Done{}});
+  EXPECT_THAT(out, HasSubstr("\"error\":{\"message\":\"broke\""));
+  EXPECT_THAT(out, ::testing::Not(HasSubstr("[DONE]")));
+}
+
+TEST_F(StreamTest, PassesAnUpstreamsChunksOnAsTheyCame) {
+  EXPECT_EQ(Encode({RawChunk{"{\"x\":1.0}"}, TextDelta{0, "a", {}, {}}, Finish{}, Done{}}),
+            "data: {\"x\":1.0}\n\ndata: [DONE]\n\n");
+}
+
+TEST_F(StreamTest, EchoesTheSeedWithTheRole) {
+  EXPECT_THAT(Encode({Started{7, 1, 0}, TextDelta{0, "a", {}, {}}}), HasSubstr("\"seed\":7}"));
+}
+
+TEST(WholeAnswer, HasTextUsageAndLogprobs) {
+  Turn turn;
+  turn.sampling.logprobs = 1;
+  OpenAiWhole whole({"id-1", "m", 17}, turn);
+  TokenLogprobs logprobs{{1, "a", -0.5f, 1}, {{1, "a", -0.5f, 1}}};
+  for (const Event& event : {Event(Started{9, 2, 0}), Event(TextDelta{0, "a", {1}, {logprobs}}),
+                             Event(Finish{}), Event(UsageReport{{2, 1, 0, -1}}), Event(Done{})}) {
+    whole.Add(event);
+  }
+  ASSERT_TRUE(whole.done());
+  const Json body = *ParseJson(whole.Body());
+  const Json& choice = body.Find("choices")->array()[0];
+  EXPECT_EQ(choice.Find("message")->Find("content")->string(), "a");
+  EXPECT_EQ(choice.Find("finish_reason")->string(), "stop");
+  const Json& token = choice.Find("logprobs")->Find("content")->array()[0];
+  EXPECT_EQ(token.Find("logprob")->number_text(), "-0.5");
+  EXPECT_EQ(token.Find("top_logprobs")->array().size(), 1u);
+  EXPECT_EQ(body.Find("usage")->Find("total_tokens")->AsInt(), 3);
+  EXPECT_EQ(body.Find("seed")->AsInt(), 9);
+}
+
+TEST(WholeAnswer, CompletionsPutTheEchoFirst) {
+  Turn turn;
+  turn.surface = Surface::kCompletion;
+  turn.echo = true;
+  turn.sampling.logprobs = 0;
+  OpenAiWhole whole({"id-1", "m", 17}, turn);
+  const TokenLogprobs second{{2, "cd", -1.0f, 1}, {}};
+  const TokenLogprobs third{{3, "e", -2.0f, 1}, {}};
+  whole.Add(PromptEcho{0, "abcd", {1, 2}, {std::nullopt, second}});
+  whole.Add(TextDelta{0, "e", {3}, {third}});
+  whole.Add(Finish{0, FinishReason::kLength, {}, {}});
+  whole.Add(Done{});
+  const Json body = *ParseJson(whole.Body());
+  const Json& choice = body.Find("choices")->array()[0];
+  EXPECT_EQ(choice.Find("text")->string(), "abcde");
+  EXPECT_EQ(choice.Find("logprobs")->Find("token_logprobs")->Dump(), "[null,-1,-2]");
+}
+
+}  // namespace
+}  // namespace fak::wire

@@ -1,0 +1,167 @@
+#include <utility>
+
+#include "wire/openai_encode.h"
+#include "wire/openai_parts.h"
+
+namespace fak::wire {
+namespace {
+
+std::string_view ErrorType(int status) {
+  switch (status) {
+    case 400: return "BadRequestError";
+    case 401: return "AuthenticationError";
+    case 403: return "PermissionDeniedError";
+    case 404: return "NotFoundError";
+    case 413: return "RequestTooLargeError";
+    case 429: return "RateLimitError";
+    case 503: return "ServiceUnavailableError";
+    case 504: return "TimeoutError";
+    default: return status < 500 ? "BadRequestError" : "InternalServerError";
+  }
+}
+
+}  // namespace
+
+OpenAiWhole::OpenAiWhole(AnswerHead head, const Turn& turn) : head_(std::move(head)), turn_(turn) {}
+
+void OpenAiWhole::Add(const Event& event) {
+  if (const auto* started = std::get_if<Started>(&event)) {
+    started_ = *started;
+  } else if (const auto* echo = std::get_if<PromptEcho>(&event)) {
+    Choice& choice = choices_[echo->choice];
+    choice.echo = turn_.echo ? echo->text : "";
+    choice.prompt_tokens = echo->tokens;
+    choice.prompt_logprobs = echo->logprobs;
+  } else if (const auto* text = std::get_if<TextDelta>(&event)) {
+    Choice& choice = choices_[text->choice];
+    choice.text += text->text;
+    choice.tokens.insert(choice.tokens.end(), text->tokens.begin(), text->tokens.end());
+    choice.logprobs.insert(choice.logprobs.end(), text->logprobs.begin(), text->logprobs.end());
+  } else if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
+    choices_[reasoning->choice].reasoning += reasoning->text;
+  } else if (const auto* tool = std::get_if<ToolCallDelta>(&event)) {
+    std::vector<ToolCall>& calls = choices_[tool->choice].tool_calls;
+    calls.resize(std::max(calls.size(), static_cast<size_t>(tool->index) + 1));
+    ToolCall& call = calls[static_cast<size_t>(tool->index)];
+    call.id += tool->id;
+    call.name += tool->name;
+    call.arguments += tool->arguments;
+  } else if (const auto* finish = std::get_if<Finish>(&event)) {
+    choices_[finish->choice].finish = *finish;
+  } else if (const auto* usage = std::get_if<UsageReport>(&event)) {
+    usage_ = usage->usage;
+  } else if (const auto* raw = std::get_if<RawChunk>(&event)) {
+    raw_ = raw->json;
+  } else if (const auto* failed = std::get_if<Failed>(&event)) {
+    error_ = failed->error;
+  } else {
+    done_ = true;
+  }
+}
+
+void OpenAiWhole::WriteFinish(JsonWriter& json, const Choice& choice) const {
+  const Finish finish = choice.finish.value_or(Finish{});
+  json.Key("finish_reason").String(FinishReasonName(finish.reason));
+  WriteStopReason(json, finish);
+  if (turn_.return_token_ids) {
+    WriteTokenIds(json, "token_ids", choice.tokens);
+  }
+}
+
+void OpenAiWhole::WriteChatChoice(JsonWriter& json, int32_t index, const Choice& choice) const {
+  json.BeginObject().Key("index").Int(index).Key("message").BeginObject();
+  json.Key("role").String("assistant").Key("content");
+  if (choice.text.empty() && !choice.tool_calls.empty()) {
+    json.Null();
+  } else {
+    json.String(choice.echo + choice.text);
+  }
+  json.Key("refusal").Null();
+  if (!choice.reasoning.empty()) {
+    json.Key("reasoning_content").String(choice.reasoning);
+  }
+  if (!choice.tool_calls.empty()) {
+    json.Key("tool_calls").BeginArray();
+    for (const ToolCall& call : choice.tool_calls) {
+      json.BeginObject().Key("id").String(call.id).Key("type").String("function");
+      json.Key("function").BeginObject().Key("name").String(call.name);
+      json.Key("arguments").String(call.arguments).EndObject().EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject().Key("logprobs");
+  if (turn_.sampling.logprobs < 0) {
+    json.Null();
+  } else {
+    WriteChatLogprobs(json, choice.logprobs);
+  }
+  WriteFinish(json, choice);
+  json.EndObject();
+}
+
+void OpenAiWhole::WriteCompletionChoice(JsonWriter& json, int32_t index,
+                                        const Choice& choice) const {
+  json.BeginObject().Key("index").Int(index);
+  json.Key("text").String(choice.echo + choice.text).Key("logprobs");
+  if (turn_.sampling.logprobs < 0) {
+    json.Null();
+  } else {
+    std::vector<std::optional<TokenLogprobs>> all;
+    if (turn_.echo) {
+      all = choice.prompt_logprobs;
+    }
+    all.insert(all.end(), choice.logprobs.begin(), choice.logprobs.end());
+    WriteCompletionLogprobs(json, all, 0);
+  }
+  WriteFinish(json, choice);
+  if (turn_.sampling.prompt_logprobs >= 0) {
+    json.Key("prompt_logprobs");
+    WritePromptLogprobs(json, choice.prompt_logprobs);
+  }
+  if (turn_.return_token_ids) {
+    WriteTokenIds(json, "prompt_token_ids", choice.prompt_tokens);
+  }
+  json.EndObject();
+}
+
+std::string OpenAiWhole::Body() const {
+  if (raw_) {
+    return *raw_;
+  }
+  const bool chat = turn_.surface == Surface::kChat;
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("id").String(head_.id);
+  json.Key("object").String(chat ? "chat.completion" : "text_completion");
+  json.Key("created").Int(head_.created).Key("model").String(head_.model);
+  json.Key("choices").BeginArray();
+  for (const auto& [index, choice] : choices_) {
+    chat ? WriteChatChoice(json, index, choice) : WriteCompletionChoice(json, index, choice);
+  }
+  json.EndArray().Key("usage");
+  WriteUsage(json, usage_);
+  if (started_.seed) {
+    json.Key("seed").Uint(*started_.seed);
+  }
+  if (chat && turn_.sampling.prompt_logprobs >= 0 && !choices_.empty()) {
+    json.Key("prompt_logprobs");
+    WritePromptLogprobs(json, choices_.begin()->second.prompt_logprobs);
+  }
+  json.EndObject();
+  return body;
+}
+
+std::string OpenAiErrorBody(const Error& error, int status) {
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("message").String(error.detail);
+  json.Key("type").String(ErrorType(status));
+  json.Key("param");
+  error.field.empty() ? json.Null() : json.String(error.field);
+  json.Key("code").String(CodeName(error.code));
+  json.EndObject().EndObject();
+  return body;
+}
+
+}  // namespace fak::wire
