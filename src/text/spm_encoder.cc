@@ -27,7 +27,7 @@ Result<std::unique_ptr<const TextEncoder>> SpmEncoder::Create(const Vocabulary& 
                                                               std::span<const TokenType> types,
                                                               const TokenIndex& index) {
   TRY_ASSIGN(MergeTable merges, MergeTable::Create(vocabulary.merges, index));
-  std::unique_ptr<SpmEncoder> encoder(new SpmEncoder(std::move(merges), index));
+  auto encoder = std::unique_ptr<SpmEncoder>(new SpmEncoder(std::move(merges), index));
   encoder->add_space_prefix_ = vocabulary.add_space_prefix;
   encoder->by_score_ = vocabulary.merges.empty();
   if (encoder->by_score_) {
