@@ -82,6 +82,17 @@ def functions(function):
     return case
 
 
+def function_edges(sink):
+    for item in range(48):
+        edge = bits32(F((125, 128, 86.5, 88.72, 0.625, 0.5, 0, 200)[item // 6]))
+        bits = int(edge) + item // 2 % 3
+        x = float32([(max(bits - 1, 0)) ^ (0x80000000 if item % 2 else 0)])
+        results = [rules.exp2(x), rules.exp(x), rules.silu(x), rules.gelu(x), rules.tanh(x),
+                   F(50) * rules.tanh(x * (F(1) / F(50))),
+                   rules.polynomial(np.atleast_1d(ordinary(draw(9, item)) * F(64)))]
+        sink.row(item, out32(np.concatenate(results)))
+
+
 def functions_f64(sink):
     for item in range(1024):
         u = int(draw(8, item))
@@ -130,6 +141,18 @@ def quantise(block):
                 sink.row(first + j, out_int(q[j]))
                 sink.row(first + j, out32(scales[j]))
     return case
+
+
+def quantise_ties(sink):
+    for item in range(512):
+        u = draw(5000 + item, np.arange(32))
+        amax = F(1) + ordinary(u[0]) * F(0.125)
+        middle = amax * ((U(2) * (u % U(127)) + U(1)).astype(F) / F(254))
+        x = float32(bits32(middle) + ((u >> U(8)) % U(3)).astype(np.uint32) - np.uint32(1))
+        x[0] = amax
+        q, scales = rules.quantise(x, 32)
+        sink.row(item, out32(scales))
+        sink.row(item, out_int(q))
 
 
 # ---- weights
@@ -224,15 +247,18 @@ def attention(sink):
     for item in range(48):
         dim = (64, 80, 128, 16)[item // 12]
         end = LENGTHS[item % 12]
-        window = end - end // 3 if item % 5 == 4 else 0
-        first = max(0, end - window) if window else 0
+        first = end // 3 if item % 3 == 1 else 0
         index = (np.arange(first, end)[:, None] << 10) + np.arange(dim)
         stream = 70000 + 4 * item
         keys = stored[item % 3](value(kinds[item % 4], stream, index))
         vals = stored[item % 3](value(kinds[item % 5], stream + 1, index))
         q = values(SMALL if item % 4 == 3 else ORDINARY, stream + 2, dim)
-        cap = F(50) if item % 7 == 6 else None
-        sink.row(item, out32(rules.attention(q, keys, vals, first, rules.root_scale(dim), cap)))
+        q = q if item % 2 else q * F(0.125)
+        scale = rules.root_scale(dim)
+        cap = F(30 + item) if item % 4 == 2 else None
+        sink.row(item, out32(np.array([scale / cap, cap * rules.LOG2E] if cap else
+                                      [F(0), scale * rules.LOG2E])))
+        sink.row(item, out32(rules.attention(q, keys, vals, first, scale, cap)))
 
 
 def router(sink):
@@ -270,7 +296,7 @@ def sampling(sink):
         n = (draw(stream + 100, np.arange(1000)) % U(4)).astype(np.int64)
         logits = rules.penalise(logits, 1.25, 0.1, 0.3, n) / F(0.7)
         sink.row(item, out32(logits))
-        top = logits.max() + F(0)
+        top = logits.max()
         w = rules.sample_weights(logits, top)
         total = int(w.sum(dtype=U))
         lse = rules.log_sum_exp(top, total)
@@ -361,7 +387,7 @@ CASES = [
     ('store_kv', SWEEP, store_kv), ('int_and_f64_to_float', 4096, int_and_f64_to_float),
     ('non_finite', SWEEP, non_finite), ('tree16', 576, tree16), ('lane_sum', 108, lane_sum),
     ('rms_norm', 108, rms_norm), ('quantise_32', 216, quantise(32)),
-    ('quantise_256', 216, quantise(256)),
+    ('quantise_256', 216, quantise(256)), ('quantise_ties', 512, quantise_ties),
     *[('product.' + t, 108, product(t)) for t in QUANTISED],
     *[('product.' + t, 108, float_product(t)) for t in ('F32', 'F16', 'BF16')],
     ('exp2', SWEEP, functions(rules.exp2)), ('exp', SWEEP, functions(rules.exp)),
@@ -369,7 +395,8 @@ CASES = [
     ('gelu_gate', SWEEP, functions(lambda x: rules.gelu(x) * F(0.7))),
     ('tanh', SWEEP, functions(lambda x: rules.tanh(x * F(0.0625)))),
     ('soft_cap', SWEEP, functions(lambda x: F(30) * rules.tanh(x * (F(1) / F(30))))),
-    ('functions_f64', 1024, functions_f64), ('rope_table', 36, rope_table), ('rotate', 36, rotate),
+    ('function_edges', 48, function_edges), ('functions_f64', 1024, functions_f64),
+    ('rope_table', 36, rope_table), ('rotate', 36, rotate),
     ('attention', 48, attention),
     *[('embedding.' + t, 12, embedding(t)) for t in QUANTISED],
     ('router', 64, router), ('random', 4096, random), ('sampling', 32, sampling),

@@ -119,7 +119,12 @@ def value(kind, stream, index):
     if kind == HUGE:
         return x * F(2.0**58)
     if kind == ANY_BITS:
-        return float32((u >> U(32)).astype(np.uint32))
+        bits = (u >> U(32)).astype(np.uint32)
+        exponent = np.uint32(0x7f800000)
+        infinite = (u & U(63)) == U(0)
+        if stream % 2:
+            infinite = infinite | ((bits & exponent) == exponent)
+        return float32(np.where(infinite, (bits & np.uint32(0x80000000)) | exponent, bits))
     if kind == NEGATIVE_ZERO:
         return np.where((u & U(7)) == U(0), x, F(-0.0))
     if kind == ONES:

@@ -215,11 +215,15 @@ POLYNOMIAL = [F(float.fromhex(c)) for c in (
     '0x1.62e43p-1')]
 
 
-def scaled_power(fraction, t):
+def polynomial(fraction):
     p = np.full(fraction.shape, POLYNOMIAL[0], F)
     for c in POLYNOMIAL[1:] + [F(1)]:
         p = fma(p, fraction, c)
-    return float32(bits32(p) + (bits32(t) << np.uint32(23)))
+    return p
+
+
+def scaled_power(fraction, t):
+    return float32(bits32(polynomial(fraction)) + (bits32(t) << np.uint32(23)))
 
 
 def bounded(x, low, high, result):
@@ -378,7 +382,7 @@ def attention(q, keys, vals, first, scale, cap=None):
         for e in range(k.shape[1]):
             dot = fma(q[e], k[:, e], dot)
         s = dot * (scale * LOG2E) if cap is None else (cap * LOG2E) * tanh(dot * (scale / cap))
-        m = s.max() + F(0)
+        m = s.max()
         p = exp2(s - m)
         lanes = np.zeros(16, F)
         o = np.zeros(k.shape[1], F)
@@ -415,7 +419,7 @@ def ranked(x):
 
 
 def route(logits, k, normalise, scale):
-    top = logits.max() + F(0)
+    top = logits.max()
     e = exp(logits - top)
     ids = ranked(logits)[:k]
     w = e[ids] / lane_sum(e)

@@ -57,14 +57,14 @@ void VisitQuantised(Visit& visit) {
 template <class Visit>
 void VisitAll(Visit& visit) {
   VisitCases<F16ToF32Case, Bf16ToF32Case, F32ToF16Case, F32ToBf16Case, StoreKvCase, ConvertCase,
-             NonFiniteCase, TreeCase, LaneSumCase, RmsNormCase, QuantiseCase<32>,
-             QuantiseCase<256>>(visit);
+             NonFiniteCase, TreeCase, LaneSumCase, RmsNormCase, QuantiseCase<32>, QuantiseCase<256>,
+             QuantiseTiesCase>(visit);
   VisitQuantised<ProductCase>(visit);
   VisitCases<FloatProductCase<DType::kF32>, FloatProductCase<DType::kF16>,
              FloatProductCase<DType::kBf16>>(visit);
   VisitCases<FunctionCase<Exp2Function>, FunctionCase<ExpFunction>, FunctionCase<SiluFunction>,
              FunctionCase<GeluFunction>, FunctionCase<TanhFunction>, FunctionCase<SoftCapFunction>,
-             Functions64Case, RopeTableCase, RotateCase, AttentionCase>(visit);
+             EdgesCase, Functions64Case, RopeTableCase, RotateCase, AttentionCase>(visit);
   VisitQuantised<EmbeddingCase>(visit);
   VisitCases<RouterCase, RandomCase, SamplingCase, ModelCase>(visit);
 }

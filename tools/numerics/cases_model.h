@@ -30,15 +30,21 @@ struct AttentionCase {
     constexpr int kChosen[5] = {kOrdinary, kMixed, kDenormal, kHuge, kMostlyNegativeZero};
     const int dim = kDims[item / kLengthCount];
     const int64_t end = Length(item % kLengthCount);
-    const int64_t begin = FirstVisible(end - 1, item % 5 == 4 ? end - end / 3 : 0);
+    const int64_t begin = FirstVisible(end - 1, item % 3 == 1 ? end - end / 3 : 0);
+    const float cap = 30.0f + static_cast<float>(item);
     const ScoreScale scale =
-        item % 7 == 6 ? CappedScore(InverseSqrt(dim), 50.0f) : PlainScore(InverseSqrt(dim));
+        item % 4 == 2 ? CappedScore(InverseSqrt(dim), cap) : PlainScore(InverseSqrt(dim));
+    out.Put(scale.inner);
+    out.Put(scale.outer);
     const uint64_t stream = 70000 + 4 * static_cast<uint64_t>(item);
     const StoredValues key = {kChosen[item % 4], item % 3, stream};
     const StoredValues value = {kChosen[item % 5], item % 3, stream + 1};
     float q[128] = {};
     float o[128];
     Fill(item % 4 == 3 ? kSmall : kOrdinary, stream + 2, dim, q);
+    for (int e = 0; e < dim && item % 2 == 0; ++e) {
+      q[e] = q[e] * 0.125f;  // many positions of like weight
+    }
     Attend(q, dim, begin, end, scale, key, value, o);
     out.Put(o, dim);
   }

@@ -142,6 +142,27 @@ struct QuantiseCase {
   }
 };
 
+// Activations a hair from the middle between two int8 values.
+struct QuantiseTiesCase {
+  static constexpr const char* kName = "quantise_ties";
+  static constexpr int kItems = 512;
+  FAK_HD static void Run(int item, Sink& out) {
+    const uint64_t stream = 5000 + static_cast<uint64_t>(item);
+    float x[32];
+    int8_t q[32];
+    x[0] = 1.0f + Ordinary(Draw(stream, 0)) * 0.125f;
+    for (int i = 1; i < 32; ++i) {
+      const uint64_t u = Draw(stream, static_cast<uint64_t>(i));
+      const float middle = x[0] * (static_cast<float>(2 * (u % 127) + 1) / 254.0f);
+      x[i] = FloatOf(BitsOf(middle) + static_cast<uint32_t>((u >> 8) % 3) - 1);
+    }
+    out.Put(QuantiseBlock(x, 32, q));
+    for (int i = 0; i < 32; ++i) {
+      out.PutInt(q[i]);
+    }
+  }
+};
+
 // One f32 function on the sweep and on [-128, 128).
 template <class Function>
 struct FunctionCase {
@@ -176,6 +197,21 @@ struct TanhFunction {
 struct SoftCapFunction {
   static constexpr const char* kName = "soft_cap";
   FAK_HD static float Of(float x) { return SoftCap(x, 30.0f, 1.0f / 30.0f); }
+};
+
+// All of them where their definition changes, and the polynomial where its last terms matter.
+struct EdgesCase {
+  static constexpr const char* kName = "function_edges";
+  static constexpr int kItems = 8 * 3 * 2;
+  FAK_HD static void Run(int item, Sink& out) {
+    constexpr float kEdges[8] = {125.0f, 128.0f, 86.5f, 88.72f, 0.625f, 0.5f, 0.0f, 200.0f};
+    const uint32_t bits = BitsOf(kEdges[item / 6]) + static_cast<uint32_t>(item / 2 % 3);
+    const float x = FloatOf((bits - (bits == 0 ? 0 : 1)) ^ (item % 2 != 0 ? kSignBit : 0));
+    const float values[6] = {Exp2(x),           Exp(x),  SiluGate(x, 1.0f),
+                             GeluGate(x, 1.0f), Tanh(x), SoftCap(x, 50.0f, 1.0f / 50.0f)};
+    out.Put(values, 6);
+    out.Put(FloatOf(Exp2FractionBits(Ordinary(Draw(9, static_cast<uint64_t>(item))) * 64.0f)));
+  }
 };
 
 struct Functions64Case {

@@ -61,7 +61,7 @@ enum Kind : int {
   kSmall,     // 2^-68: squares are denormal
   kDenormal,  // all denormal
   kHuge,      // 2^60: sums of squares overflow
-  kAnyBits,   // NaN and infinities among them
+  kAnyBits,   // infinities among them; in even streams NaN too
   kMostlyNegativeZero,
   kOnes,
   kKinds
@@ -73,6 +73,12 @@ FAK_HD inline float Ordinary(uint64_t u) {
 
 FAK_HD inline float Denormal(uint64_t u) {
   return FloatOf(static_cast<uint32_t>(u >> 32) & 0x807fffffu);
+}
+
+FAK_HD inline float AnyBits(bool with_nan, uint64_t u) {
+  const uint32_t bits = static_cast<uint32_t>(u >> 32);
+  const bool infinite = (u & 63) == 0 || (!with_nan && (bits & kExponentBits) == kExponentBits);
+  return FloatOf(infinite ? (bits & kSignBit) | kExponentBits : bits);
 }
 
 FAK_HD inline float Value(int kind, uint64_t stream, uint64_t index) {
@@ -92,7 +98,7 @@ FAK_HD inline float Value(int kind, uint64_t stream, uint64_t index) {
     case kSmall: return x * 0x1p-70f;
     case kDenormal: return Denormal(u);
     case kHuge: return x * 0x1p58f;
-    case kAnyBits: return FloatOf(static_cast<uint32_t>(u >> 32));
+    case kAnyBits: return AnyBits((stream & 1) == 0, u);
     case kMostlyNegativeZero: return (u & 7) == 0 ? x : -0.0f;
     case kOnes: return 1.0f;
     default: return x;

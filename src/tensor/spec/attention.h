@@ -65,7 +65,6 @@ FAK_HD inline SplitResult AttendSplit(const float* q, int dim, int64_t begin, in
     p[t % kSplit] = score;
     max = score > max ? score : max;
   }
-  max = max + 0.0f;  // -0 becomes +0
   float lanes[kLanes] = {};
   for (int e = 0; e < dim; ++e) {
     out[e] = 0.0f;

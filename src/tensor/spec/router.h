@@ -23,9 +23,10 @@ FAK_HD inline int64_t ArgMax(const float* x, int64_t n) {
   return best;
 }
 
-// x[ArgMax], -0 made +0.
+// The largest value. Of two zeros it may be either: nothing that is made of it feels the
+// difference.
 FAK_HD inline float MaxOf(const float* x, int64_t n) {
-  return x[ArgMax(x, n)] + 0.0f;
+  return x[ArgMax(x, n)];
 }
 
 // Writes the ids of the k first in rank order.
