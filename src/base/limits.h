@@ -17,7 +17,8 @@ inline constexpr int kHttpBodyTimeoutMs = 60'000;
 inline constexpr int kHttpIdleTimeoutMs = 75'000;
 inline constexpr int kHttpWriteStallTimeoutMs = 60'000;
 inline constexpr size_t kHttpConnectionsMax = 10'000;
-inline constexpr size_t kHttpPipelineMax = 16;
+inline constexpr size_t kHttpReadAheadBytesMax = 64 * 1024;  // while a request is answered
+inline constexpr size_t kHttpFieldsMax = 256;                 // header fields of a message
 inline constexpr int kHttpLingerMs = 2'000;
 // HTTP client, for each upstream
 inline constexpr size_t kUpstreamConnectionsMax = 1024;

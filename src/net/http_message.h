@@ -37,6 +37,13 @@ struct HttpResponse {
   std::string body;
 };
 
+// A request that never became one. What the server would say by itself: `status`.
+struct HttpFault {
+  int status = 400;  // 400, 408, 413, 417, 431, 500, 501, 505
+  Error error;
+  std::string target;  // empty when the head wasn't understood
+};
+
 // "OK", "Not Found"; "" for a number that has no standard phrase.
 std::string_view HttpReason(int status);
 

@@ -67,13 +67,6 @@ class ResponseWriter {
   const uint64_t exchange_;
 };
 
-// A request that never became one. What the server would say by itself: `status`.
-struct HttpFault {
-  int status = 400;  // 400, 408, 413, 417, 431, 500, 501, 505
-  Error error;
-  std::string target;  // empty when the head wasn't understood
-};
-
 // What the server calls; on the loop only.
 class HttpHandler {
  public:
@@ -98,7 +91,6 @@ struct HttpServerLimits {
   size_t body_bytes_max = limits::kHttpBodyBytesMax;
   size_t stream_buffer_bytes_max = limits::kStreamBufferBytesMax;
   size_t connections_max = limits::kHttpConnectionsMax;  // more are closed as they come
-  size_t pipeline_max = limits::kHttpPipelineMax;        // requests read ahead
   int head_timeout_ms = limits::kHttpHeadTimeoutMs;      // first byte to end of head
   int body_timeout_ms = limits::kHttpBodyTimeoutMs;      // end of head to end of body
   int idle_timeout_ms = limits::kHttpIdleTimeoutMs;      // between two requests

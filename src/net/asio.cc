@@ -1,0 +1,4 @@
+#include "net/asio.h"
+
+#include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>
