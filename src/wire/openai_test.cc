@@ -20,7 +20,7 @@ TEST(DecodeChat, ReadsEveryKnownField) {
       "seed":-3,"stop":["a","b"],"max_completion_tokens":7,"max_tokens":9,"logprobs":true,
       "top_logprobs":3,"logit_bias":{"5":200,"2":-1},"stream":true,
       "stream_options":{"include_usage":true},"cache_salt":"s","priority":-2,"min_tokens":1,
-      "stop_token_ids":[4],"ignore_eos":true,"chat_template_kwargs":{"x":1},"frobnicate":1})");
+      "stop_token_ids":[4],"ignore_eos":true,"chat_template_kwargs":{"x":1},"frobnicate":1)");
   ASSERT_TRUE(turn) << turn.error().detail;
   EXPECT_EQ(turn->model, "m");
   EXPECT_EQ(turn->sampling.temperature, 0.5f);
@@ -187,11 +187,15 @@ TEST(WholeAnswer, HasTextUsageAndLogprobs) {
   Turn turn;
   turn.sampling.logprobs = 1;
   OpenAiWhole whole({"id-1", "m", 17}, turn);
-  TokenLogprobs logprobs{{1, "a", -0.5f, 1}, {{1, "a", -0.5f, 1}}};
-  for (const Event& event : {Event(Started{9, 2, 0}), Event(TextDelta{0, "a", {1}, {logprobs}}),
-                             Event(Finish{}), Event(UsageReport{{2, 1, 0, -1}}), Event(Done{})}) {
-    whole.Add(event);
-  }
+  TextDelta delta{0, "a", {1}, {}};
+  delta.logprobs.resize(1);
+  delta.logprobs[0].chosen = {1, "a", -0.5f, 1};
+  delta.logprobs[0].top.push_back(delta.logprobs[0].chosen);
+  whole.Add(Started{9, 2, 0});
+  whole.Add(delta);
+  whole.Add(Finish{});
+  whole.Add(UsageReport{{2, 1, 0, -1}});
+  whole.Add(Done{});
   ASSERT_TRUE(whole.done());
   const Json body = *ParseJson(whole.Body());
   const Json& choice = body.Find("choices")->array()[0];
@@ -210,10 +214,14 @@ TEST(WholeAnswer, CompletionsPutTheEchoFirst) {
   turn.echo = true;
   turn.sampling.logprobs = 0;
   OpenAiWhole whole({"id-1", "m", 17}, turn);
-  const TokenLogprobs second{{2, "cd", -1.0f, 1}, {}};
-  const TokenLogprobs third{{3, "e", -2.0f, 1}, {}};
-  whole.Add(PromptEcho{0, "abcd", {1, 2}, {std::nullopt, second}});
-  whole.Add(TextDelta{0, "e", {3}, {third}});
+  PromptEcho echo{0, "abcd", {1, 2}, {}};
+  echo.logprobs.resize(2);
+  echo.logprobs[1].emplace().chosen = {2, "cd", -1.0f, 1};
+  TextDelta delta{0, "e", {3}, {}};
+  delta.logprobs.resize(1);
+  delta.logprobs[0].chosen = {3, "e", -2.0f, 1};
+  whole.Add(echo);
+  whole.Add(delta);
   whole.Add(Finish{0, FinishReason::kLength, {}, {}});
   whole.Add(Done{});
   const Json body = *ParseJson(whole.Body());
