@@ -382,7 +382,7 @@ def attention(q, keys, vals, first, scale, cap=None):
         for e in range(k.shape[1]):
             dot = fma(q[e], k[:, e], dot)
         s = dot * (scale * LOG2E) if cap is None else (cap * LOG2E) * tanh(dot * (scale / cap))
-        m = s.max()
+        m = s.max() + F(0)
         p = exp2(s - m)
         lanes = np.zeros(16, F)
         o = np.zeros(k.shape[1], F)

@@ -65,6 +65,7 @@ FAK_HD inline SplitResult AttendSplit(const float* q, int dim, int64_t begin, in
     p[t % kSplit] = score;
     max = score > max ? score : max;
   }
+  max = max + 0.0f;  // one zero of two, so that parts can be compared; no result feels it
   float lanes[kLanes] = {};
   for (int e = 0; e < dim; ++e) {
     out[e] = 0.0f;
