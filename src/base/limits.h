@@ -40,6 +40,9 @@ inline constexpr size_t kPromptsMax = 256;
 inline constexpr int kChoicesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
+// Gateway
+inline constexpr size_t kPrepareQueueMax = 1024;  // requests that wait to be tokenised
+inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
 // Model files
 inline constexpr uint64_t kGgufHeadBytesMax = 512ull * 1024 * 1024;  // metadata and tensor infos
 inline constexpr uint64_t kGgufTensorsMax = 65'536;

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "driver/engine_driver.h"
+#include "net/http_server.h"
+#include "wire/openai_encode.h"
+
+namespace fak::gateway {
+
+// How an exchange ended, for the access log.
+struct ExchangeEnd {
+  int status = 200;
+  std::optional<Error> error;
+  wire::Usage usage;
+  int64_t first_byte_ns = 0;  // 0: none was sent
+};
+
+// One OpenAI request between driver and client: events in, HTTP out. Streams hold their headers
+// back until the first bytes, so that an early failure still has its own status. The sink side is
+// called by the driver's thread, one event at a time.
+class OpenAiExchange final : public driver::EventSink {
+ public:
+  using OnEnd = std::function<void(const ExchangeEnd&)>;
+
+  OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
+                 std::string request_id, std::shared_ptr<net::ResponseWriter> response,
+                 const Clock& clock, OnEnd on_end);
+
+  void OnEvent(wire::Event event) noexcept override;
+  // The request never reached the driver, or was refused by it.
+  void Refuse(const Error& error);
+
+ private:
+  void OnStreamEvent(const wire::Event& event);
+  void OnWholeEvent(const wire::Event& event);
+  void End(int status, std::optional<Error> error);
+  net::HttpHeaders Headers(std::string_view content_type) const;
+
+  const std::shared_ptr<const wire::Turn> turn_;
+  const std::string request_id_;
+  const std::shared_ptr<net::ResponseWriter> response_;
+  const Clock& clock_;
+  OnEnd on_end_;
+  std::optional<wire::OpenAiStream> stream_;
+  std::optional<wire::OpenAiWhole> whole_;
+  std::string bytes_;  // of one event; kept for its memory
+  bool started_ = false;
+  ExchangeEnd end_;
+};
+
+}  // namespace fak::gateway

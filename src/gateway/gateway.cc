@@ -1,0 +1,366 @@
+#include "gateway/gateway.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "gateway/http_status.h"
+#include "text/chat_template.h"
+#include "wire/openai_decode.h"
+
+namespace fak::gateway {
+namespace {
+
+// "/v1/v1/models" is what mixing up two clients' base URLs gives; it means "/v1/models".
+std::string_view Canonical(std::string_view path) {
+  constexpr std::string_view kVersion = "/v1";
+  while (path.starts_with("/v1/v1/")) {
+    path.remove_prefix(kVersion.size());
+  }
+  if (path.size() > 1 && path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  return path;
+}
+
+bool IsInternal(std::string_view path) {
+  return path.starts_with("/v1/fak/");
+}
+
+// A client's own id, if it is one that can stand in a header and a log.
+std::string RequestIdOf(const net::HttpRequest& request, RandomSource& random) {
+  const std::string_view given = request.headers.Get("x-request-id").value_or("");
+  const bool usable = !given.empty() && given.size() <= limits::kRequestIdBytesMax &&
+                      std::all_of(given.begin(), given.end(), [](char c) {
+                        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                               (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.' ||
+                               c == ':';
+                      });
+  return usable ? std::string(given) : RandomId(random, "req-");
+}
+
+}  // namespace
+
+Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::Registry& metrics,
+                 std::shared_ptr<metrics::Emitter> emitter, const Clock& clock,
+                 RandomSource& random)
+    : options_(std::move(options)),
+      driver_(driver),
+      metrics_(metrics),
+      emitter_(std::move(emitter)),
+      clock_(clock),
+      random_(random),
+      started_s_(clock.WallNs() / kNsPerSecond),
+      work_(options_.prepare_threads, limits::kPrepareQueueMax) {}
+
+Gateway::~Gateway() {
+  work_.Stop();
+}
+
+std::span<const Gateway::Route> Gateway::Routes() {
+  static constexpr std::array kRoutes = {
+      Route{"POST", "/v1/chat/completions", &Gateway::Chat, false, true},
+      Route{"POST", "/v1/completions", &Gateway::Completions, false, true},
+      Route{"GET", "/v1/models", &Gateway::Models},
+      Route{"POST", "/tokenize", &Gateway::Tokenize, false, true},
+      Route{"POST", "/detokenize", &Gateway::Detokenize, false, true},
+      Route{"POST", "/v1/tokenize", &Gateway::Tokenize, false, true},
+      Route{"POST", "/v1/detokenize", &Gateway::Detokenize, false, true},
+      Route{"GET", "/health", &Gateway::Health, true},
+      Route{"GET", "/ready", &Gateway::Ready, true},
+      Route{"GET", "/version", &Gateway::Version, true},
+      Route{"GET", "/metrics", &Gateway::Metrics},
+      Route{"GET", "/openapi.json", &Gateway::OpenApi},
+      Route{"GET", "/v1/fak/load", &Gateway::Load},
+  };
+  return kRoutes;
+}
+
+namespace {
+
+template <class Routes>
+const auto* FindRoute(const Routes& routes, std::string_view method, std::string_view path,
+                      bool* maybe_known_path) {
+  const auto* found = routes.data();
+  found = nullptr;
+  for (const auto& route : routes) {
+    const bool same_path =
+        route.path == path || (route.path == "/v1/models" && path.starts_with("/v1/models/"));
+    if (!same_path) {
+      continue;
+    }
+    if (maybe_known_path != nullptr) {
+      *maybe_known_path = true;
+    }
+    if (route.method == method || (route.method == "GET" && method == "HEAD")) {
+      found = &route;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Route* route) const {
+  const std::string_view path = Canonical(head.path());
+  if (route != nullptr && route->open) {
+    return std::nullopt;
+  }
+  if (options_.keys.empty()) {
+    if (IsInternal(path) && !head.peer_is_loopback) {
+      return Error{Code::kPermissionDenied, "without keys, " + std::string(path) +
+                                                " answers on the loopback interface only"};
+    }
+    return std::nullopt;
+  }
+  const std::optional<Tenant> tenant = options_.keys.Find(head.headers);
+  if (!tenant) {
+    return Error{Code::kUnauthenticated,
+                 "a valid API key is needed (Authorization: Bearer, or "
+                 "x-api-key)"};
+  }
+  if (IsInternal(path) && !tenant->admin) {
+    return Error{Code::kPermissionDenied, std::string(path) + " needs an admin key"};
+  }
+  return std::nullopt;
+}
+
+net::HttpResponse Gateway::ErrorResponse(const Error& error, std::string_view request_id) const {
+  const int status = HttpStatusOf(error);
+  net::HttpHeaders headers = {{"content-type", "application/json"}};
+  if (!request_id.empty()) {
+    headers.Add("x-request-id", std::string(request_id));
+  }
+  if (status == 401) {
+    headers.Add("www-authenticate", "Bearer");
+  }
+  return {status, std::move(headers), wire::OpenAiErrorBody(error, status)};
+}
+
+std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
+  if (head.method == "OPTIONS" && !options_.cors_origin.empty()) {
+    return std::nullopt;
+  }
+  const Route* route = FindRoute(Routes(), head.method, Canonical(head.path()), nullptr);
+  if (const std::optional<Error> error = Authorize(head, route)) {
+    return ErrorResponse(*error, "");
+  }
+  return std::nullopt;
+}
+
+void Gateway::AddCors(const net::HttpRequest& request, net::HttpHeaders& headers) const {
+  if (!options_.cors_origin.empty() && request.headers.Has("origin")) {
+    headers.Set("access-control-allow-origin", options_.cors_origin);
+    headers.Set("access-control-allow-headers", "*");
+    headers.Set("access-control-allow-methods", "GET, POST, OPTIONS");
+  }
+}
+
+void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::ResponseWriter> response) {
+  auto call = std::make_shared<Call>();
+  call->request = std::move(request);
+  call->response = std::move(response);
+  call->context.request_id = RequestIdOf(call->request, random_);
+  call->context.traceparent = call->request.headers.Get("traceparent").value_or("");
+  call->context.arrival_ns = clock_.NowNs();
+  call->context.wall_ns = clock_.WallNs();
+  if (const std::optional<Tenant> tenant = options_.keys.Find(call->request.headers)) {
+    call->context.tenant = *tenant;
+  }
+  if (call->request.method == "OPTIONS" && !options_.cors_origin.empty()) {
+    Answer(*call, 204, "");
+    return;
+  }
+  const std::string_view path = Canonical(call->request.path());
+  bool known_path = false;
+  const Route* route = FindRoute(Routes(), call->request.method, path, &known_path);
+  if (route == nullptr) {
+    if (known_path) {
+      call->response->Send(
+          {405,
+           {{"content-type", "application/json"}, {"x-request-id", call->context.request_id}},
+           wire::OpenAiErrorBody({Code::kInvalidArgument,
+                                  call->request.method + " is not offered at " + std::string(path)},
+                                 405)});
+      return;
+    }
+    Refuse(*call, {Code::kNotFound, "there is no " + std::string(path) + " here"});
+    return;
+  }
+  if (!route->off_loop) {
+    (this->*route->handler)(call);
+    return;
+  }
+  if (!work_.Push([this, call, handler = route->handler] { (this->*handler)(call); })) {
+    Refuse(*call, {Code::kUnavailable, "too many requests are being prepared", "", 0, 1});
+  }
+}
+
+net::HttpResponse Gateway::OnFault(const net::HttpFault& fault) {
+  return {fault.status,
+          {{"content-type", "application/json"}},
+          wire::OpenAiErrorBody(fault.error, fault.status)};
+}
+
+void Gateway::Answer(Call& call, int status, std::string body, std::string_view content_type) {
+  net::HttpHeaders headers = {{"x-request-id", call.context.request_id}};
+  if (!body.empty()) {
+    headers.Add("content-type", std::string(content_type));
+  }
+  AddCors(call.request, headers);
+  ExchangeEnd end;
+  end.status = status;
+  LogAccess(call, end);
+  call.response->Send({status, std::move(headers), std::move(body)});
+}
+
+void Gateway::Refuse(Call& call, const Error& error) {
+  net::HttpResponse response = ErrorResponse(error, call.context.request_id);
+  AddCors(call.request, response.headers);
+  if (error.retry_after_s > 0) {
+    response.headers.Add("retry-after", std::to_string(error.retry_after_s));
+  }
+  ExchangeEnd end;
+  end.status = response.status;
+  end.error = error;
+  LogAccess(call, end);
+  call.response->Send(std::move(response));
+}
+
+void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
+  if (!LogEnabled(LogLevel::kInfo)) {
+    return;
+  }
+  const double ms =
+      static_cast<double>(clock_.NowNs() - call.context.arrival_ns) / static_cast<double>(kNsPerMs);
+  std::vector<LogField> fields = {
+      {"method", std::string_view(call.request.method)},
+      {"path", call.request.path()},
+      {"status", int64_t{end.status}},
+      {"ms", ms},
+      {"peer", std::string_view(call.request.peer)},
+      {"request_id", std::string_view(call.context.request_id)},
+  };
+  if (!call.context.traceparent.empty()) {
+    fields.push_back({"traceparent", std::string_view(call.context.traceparent)});
+  }
+  if (!call.context.tenant.name.empty()) {
+    fields.push_back({"tenant", std::string_view(call.context.tenant.name)});
+  }
+  if (!call.model.empty()) {
+    fields.push_back({"model", std::string_view(call.model)});
+    fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});
+    fields.push_back({"completion_tokens", int64_t{end.usage.completion_tokens}});
+    if (end.first_byte_ns != 0) {
+      fields.push_back(
+          {"ttft_ms", static_cast<double>(end.first_byte_ns - call.context.arrival_ns) /
+                          static_cast<double>(kNsPerMs)});
+    }
+  }
+  if (end.error) {
+    fields.push_back({"error", CodeName(end.error->code)});
+  }
+  LogRecord(LogLevel::kInfo, "request", fields);
+}
+
+Status Gateway::CheckModel(const std::string& asked) const {
+  const std::vector<std::string>& names = options_.served_names;
+  if (asked.empty() || names.empty() ||
+      std::find(names.begin(), names.end(), asked) != names.end()) {
+    return {};
+  }
+  return Fail(Code::kNotFound,
+              "the model \"" + asked + "\" does not exist here; served: " + Join(names, ", "),
+              "model");
+}
+
+std::string Gateway::ShownModel(const std::string& asked) const {
+  return asked.empty() && !options_.served_names.empty() ? options_.served_names.front() : asked;
+}
+
+// The card, with the request's own template where that is allowed.
+Result<std::shared_ptr<const text::ModelCard>> Gateway::CardFor(const wire::Turn& turn) const {
+  if (!turn.chat_template || options_.maybe_card == nullptr) {
+    return options_.maybe_card;
+  }
+  if (!options_.trust_request_chat_template) {
+    return Fail(Code::kPermissionDenied,
+                "chat_template: not taken from requests; start the server with "
+                "--trust-request-chat-template",
+                "chat_template");
+  }
+  Result<text::ChatTemplate> parsed = text::ChatTemplate::Parse(*turn.chat_template);
+  if (!parsed) {
+    Error error = std::move(parsed).error();
+    error.field = "chat_template";
+    return Fail(Within("chat_template", std::move(error)));
+  }
+  auto card = std::make_shared<text::ModelCard>(*options_.maybe_card);
+  card->maybe_chat_template = std::make_shared<const text::ChatTemplate>(*std::move(parsed));
+  return card;
+}
+
+void Gateway::Chat(std::shared_ptr<Call> call) {
+  Result<Json> document = ParseJson(call->request.body);
+  if (!document) {
+    Refuse(*call, document.error());
+    return;
+  }
+  auto shared = std::make_shared<const Json>(*std::move(document));
+  Generate(std::move(call), wire::DecodeChatRequest(*shared), shared);
+}
+
+void Gateway::Completions(std::shared_ptr<Call> call) {
+  Result<Json> document = ParseJson(call->request.body);
+  if (!document) {
+    Refuse(*call, document.error());
+    return;
+  }
+  auto shared = std::make_shared<const Json>(*std::move(document));
+  Generate(std::move(call), wire::DecodeCompletionRequest(*shared), shared);
+}
+
+void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
+                       std::shared_ptr<const Json> document) {
+  if (!decoded) {
+    Refuse(*call, decoded.error());
+    return;
+  }
+  auto turn = std::make_shared<const wire::Turn>(*std::move(decoded));
+  if (!turn->unknown_fields.empty()) {
+    emitter_->Add(metrics::Counter::kUnknownFields,
+                  static_cast<double>(turn->unknown_fields.size()));
+  }
+  call->model = ShownModel(turn->model);
+  if (const Status known = CheckModel(turn->model); !known) {
+    Refuse(*call, known.error());
+    return;
+  }
+  const auto card = CardFor(*turn);
+  if (!card) {
+    Refuse(*call, card.error());
+    return;
+  }
+  const auto prepared = Prepare(turn, std::move(document), card->get(), call->context);
+  if (!prepared) {
+    Refuse(*call, prepared.error());
+    return;
+  }
+  const bool chat = turn->surface == wire::Surface::kChat;
+  wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.request_id, call->model,
+                        call->context.wall_ns / kNsPerSecond};
+  auto exchange = std::make_shared<OpenAiExchange>(
+      turn, std::move(head), call->context.request_id, call->response, clock_,
+      [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
+  call->request.body = {};  // the document has it
+  call->response->OnClientGone(
+      [this, id = call->context.request_id](const Error&) { driver_.Cancel(id); });
+  if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {
+    exchange->Refuse(admitted.error());
+  }
+}
+
+}  // namespace fak::gateway

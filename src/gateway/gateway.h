@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "driver/engine_driver.h"
+#include "gateway/exchange.h"
+#include "gateway/keys.h"
+#include "gateway/prepare.h"
+#include "gateway/work_queue.h"
+#include "metrics/serving.h"
+#include "net/http_server.h"
+#include "text/model_card.h"
+
+// The front door: one HTTP handler for every route, over one driver. Start here, then routes.cc
+// (what answers where), exchange.h (a generation), prepare.h (a turn made ready).
+namespace fak::gateway {
+
+struct GatewayOptions {
+  // Ids that requests may name; the first is shown. Empty: any, as the upstream knows them.
+  std::vector<std::string> served_names;
+  std::shared_ptr<const text::ModelCard> maybe_card;
+  KeyRing keys;
+  bool trust_request_chat_template = false;
+  // Exactly this origin, or "*", may call from a browser; empty: none.
+  std::string cors_origin;
+  size_t prepare_threads = 1;
+};
+
+// Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
+// and the driver's. The references outlive the gateway.
+class Gateway final : public net::HttpHandler {
+ public:
+  Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::Registry& metrics,
+          std::shared_ptr<metrics::Emitter> emitter, const Clock& clock, RandomSource& random);
+  ~Gateway() override;
+
+  std::optional<net::HttpResponse> OnHead(const net::HttpRequest& head) override;
+  void OnRequest(net::HttpRequest&& request,
+                 std::shared_ptr<net::ResponseWriter> response) override;
+  net::HttpResponse OnFault(const net::HttpFault& fault) override;
+
+  // From now on /ready says no, so that nobody sends more. Any thread.
+  void SetDraining() { draining_.store(true); }
+
+ private:
+  // One request on its way through.
+  struct Call {
+    net::HttpRequest request;
+    std::shared_ptr<net::ResponseWriter> response;
+    RequestContext context;
+    std::string model;  // for the access log
+  };
+  using Handler = void (Gateway::*)(std::shared_ptr<Call>);
+  struct Route {
+    std::string_view method;
+    std::string_view path;
+    Handler handler;
+    bool open = false;      // answers without a key
+    bool off_loop = false;  // on a prepare thread
+  };
+  static std::span<const Route> Routes();
+
+  std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
+  void Answer(Call& call, int status, std::string body,
+              std::string_view content_type = "application/json");
+  void Refuse(Call& call, const Error& error);
+  void LogAccess(const Call& call, const ExchangeEnd& end) const;
+  net::HttpResponse ErrorResponse(const Error& error, std::string_view request_id) const;
+  Status CheckModel(const std::string& asked) const;
+  std::string ShownModel(const std::string& asked) const;
+  Result<std::shared_ptr<const text::ModelCard>> CardFor(const wire::Turn& turn) const;
+  void AddCors(const net::HttpRequest& request, net::HttpHeaders& headers) const;
+
+  // Routes.
+  void Chat(std::shared_ptr<Call> call);
+  void Completions(std::shared_ptr<Call> call);
+  void Models(std::shared_ptr<Call> call);
+  void Tokenize(std::shared_ptr<Call> call);
+  void Detokenize(std::shared_ptr<Call> call);
+  void Health(std::shared_ptr<Call> call);
+  void Ready(std::shared_ptr<Call> call);
+  void Version(std::shared_ptr<Call> call);
+  void Metrics(std::shared_ptr<Call> call);
+  void OpenApi(std::shared_ptr<Call> call);
+  void Load(std::shared_ptr<Call> call);
+  void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
+                std::shared_ptr<const Json> document);
+
+  const GatewayOptions options_;
+  driver::EngineDriver& driver_;
+  metrics::Registry& metrics_;
+  const std::shared_ptr<metrics::Emitter> emitter_;
+  const Clock& clock_;
+  RandomSource& random_;
+  const int64_t started_s_;
+  std::atomic<bool> draining_{false};
+  WorkQueue work_;  // last: its threads use the members above
+};
+
+}  // namespace fak::gateway

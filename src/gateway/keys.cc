@@ -1,0 +1,81 @@
+#include "gateway/keys.h"
+
+#include <algorithm>
+
+#include "base/config.h"
+#include "base/hex.h"
+#include "base/strings.h"
+
+namespace fak::gateway {
+namespace {
+
+// Every byte is looked at, so that time says nothing about where digests differ.
+bool SameDigest(const Sha256::Digest& a, const Sha256::Digest& b) {
+  unsigned different = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    different |= static_cast<unsigned>(a[i] ^ b[i]);
+  }
+  return different == 0;
+}
+
+std::string_view KeyIn(const wire::HttpHeaders& headers) {
+  if (const auto authorization = headers.Get("authorization")) {
+    constexpr std::string_view kScheme = "bearer ";
+    if (authorization->size() > kScheme.size() &&
+        EqualsIgnoringCase(authorization->substr(0, kScheme.size()), kScheme)) {
+      return Trim(authorization->substr(kScheme.size()));
+    }
+  }
+  return Trim(headers.Get("x-api-key").value_or(""));
+}
+
+}  // namespace
+
+void KeyRing::Add(std::string_view key, Tenant tenant) {
+  entries_.push_back({Sha256::Of(key), std::move(tenant)});
+}
+
+Status KeyRing::AddFile(const std::string& path) {
+  TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
+  TRY(file.RefuseUnknownKeys({"key"}));
+  TRY_ASSIGN(const std::vector<ConfigTable> keys, file.Tables("key"));
+  for (const ConfigTable& key : keys) {
+    TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin"}));
+    TRY_ASSIGN(const auto name, key.String("name"));
+    TRY_ASSIGN(const auto hash, key.String("hash"));
+    TRY_ASSIGN(const auto weight, key.Float("weight"));
+    TRY_ASSIGN(const auto admin, key.Bool("admin"));
+    if (!name || name->empty()) {
+      return Fail(key.ErrorAt("name", "a key needs a name"));
+    }
+    constexpr std::string_view kPrefix = "sha256:";
+    const auto digest = hash && hash->starts_with(kPrefix)
+                            ? ParseHex(std::string_view(*hash).substr(kPrefix.size()))
+                            : std::nullopt;
+    if (!digest || digest->size() != Sha256::Digest{}.size()) {
+      return Fail(key.ErrorAt("hash", "must be \"sha256:\" and 64 hex digits"));
+    }
+    if (weight && !(*weight > 0.0)) {
+      return Fail(key.ErrorAt("weight", "must be above 0"));
+    }
+    Entry& entry = entries_.emplace_back();
+    std::copy(digest->begin(), digest->end(), entry.digest.begin());
+    entry.tenant = {*name, weight.value_or(1.0), admin.value_or(false)};
+  }
+  return {};
+}
+
+std::optional<Tenant> KeyRing::Find(const wire::HttpHeaders& headers) const {
+  const std::string_view key = KeyIn(headers);
+  if (key.empty()) {
+    return std::nullopt;
+  }
+  const Sha256::Digest digest = Sha256::Of(key);
+  const Entry* found = nullptr;
+  for (const Entry& entry : entries_) {
+    found = SameDigest(entry.digest, digest) ? &entry : found;
+  }
+  return found == nullptr ? std::nullopt : std::optional(found->tenant);
+}
+
+}  // namespace fak::gateway

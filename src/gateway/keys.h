@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "wire/http_headers.h"
+
+namespace fak::gateway {
+
+// Who a key stands for.
+struct Tenant {
+  std::string name;
+  double weight = 1.0;
+  bool admin = false;
+};
+
+// The keys that may use this server, as SHA-256 digests: the keys themselves are never kept.
+// Immutable once filled; any thread.
+class KeyRing {
+ public:
+  // A key given in the clear, on the command line or in the environment: an admin's.
+  void Add(std::string_view key, Tenant tenant);
+  // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin.
+  // Errors have file, line and column.
+  [[nodiscard]] Status AddFile(const std::string& path);
+
+  bool empty() const { return entries_.empty(); }
+  // The tenant of the key in "Authorization: Bearer" or "x-api-key". nullopt: no key, or a wrong
+  // one. Takes the same time wherever a wrong key differs.
+  std::optional<Tenant> Find(const wire::HttpHeaders& headers) const;
+
+ private:
+  struct Entry {
+    Sha256::Digest digest;
+    Tenant tenant;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace fak::gateway

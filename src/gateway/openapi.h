@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace fak::gateway {
+
+// src/gateway/openapi.json, built into the program.
+extern const std::string_view kOpenApi;
+
+}  // namespace fak::gateway

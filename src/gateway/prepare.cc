@@ -1,0 +1,129 @@
+#include "gateway/prepare.h"
+
+#include <chrono>
+#include <utility>
+
+#include "kv/unit_keys.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace fak::gateway {
+namespace {
+
+using driver::Prepared;
+using driver::PreparedPrompt;
+
+// The tenant's name and the client's salt in one; caches never cross it.
+std::string FoldSalt(const std::string& tenant, const std::string& salt) {
+  return tenant.empty() ? salt : std::to_string(tenant.size()) + ":" + tenant + salt;
+}
+
+void FillUnitKeys(std::string_view salt, PreparedPrompt& prompt) {
+  prompt.unit_keys = prompt.tokens.empty()
+                         ? kv::UnitKeys(salt, std::string_view(prompt.text))
+                         : kv::UnitKeys(salt, std::span<const int32_t>(prompt.tokens));
+}
+
+Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
+                                   const text::ModelCard* maybe_card) {
+  PreparedPrompt prompt;
+  if (input.is_tokens) {
+    prompt.tokens = input.tokens;
+    if (maybe_card != nullptr) {
+      prompt.text = maybe_card->tokenizer->Decode(input.tokens, {.skip_special = false});
+    }
+    return prompt;
+  }
+  prompt.text = input.text;
+  if (maybe_card != nullptr) {
+    prompt.tokens =
+        maybe_card->tokenizer->Encode(input.text, {.add_special = true, .parse_special = true});
+  }
+  return prompt;
+}
+
+// With continue_final_message the prompt ends inside the last message.
+Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& rendered) {
+  const Json* content = turn.messages.array().back().Find("content");
+  const std::string last =
+      content != nullptr && content->is_string() ? content->string() : std::string();
+  const size_t at = last.empty() ? std::string::npos : rendered.text.rfind(last);
+  if (at == std::string::npos) {
+    return Fail(
+        Code::kInvalidArgument,
+        "the chat template doesn't show the last message as it is, so it can't be continued",
+        "continue_final_message");
+  }
+  const size_t end = at + last.size();
+  rendered.text.resize(end);
+  std::erase_if(rendered.user_content, [end](const auto& range) { return range.begin >= end; });
+  if (!rendered.user_content.empty() && rendered.user_content.back().end > end) {
+    rendered.user_content.back().end = end;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,
+                                   int64_t wall_ns) {
+  if (card.maybe_chat_template == nullptr) {
+    return Fail(Code::kUnsupported,
+                "this model has no chat template: use /v1/completions, or start the server with "
+                "--chat-template FILE",
+                "messages");
+  }
+  text::ChatInput input;
+  input.messages = turn.messages;
+  input.tools = turn.tools;
+  input.add_generation_prompt = turn.add_generation_prompt && !turn.continue_final_message;
+  input.extra = turn.chat_template_kwargs;
+  if (!card.bos_token.empty()) {
+    input.bos_token = card.bos_token;
+  }
+  if (!card.eos_token.empty()) {
+    input.eos_token = card.eos_token;
+  }
+  input.now = std::chrono::sys_seconds(std::chrono::seconds(wall_ns / 1'000'000'000));
+  TRY_ASSIGN(text::RenderedPrompt rendered, card.maybe_chat_template->Render(input));
+  if (turn.continue_final_message) {
+    TRY(CutAfterFinalMessage(turn, rendered));
+  }
+  PreparedPrompt prompt;
+  prompt.tokens = card.tokenizer->EncodeSegments(rendered.Segments(), true);
+  prompt.text = std::move(rendered.text);
+  return prompt;
+}
+
+Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn> turn,
+                                                std::shared_ptr<const Json> document,
+                                                const text::ModelCard* maybe_card,
+                                                const RequestContext& context) {
+  auto prepared = std::make_shared<Prepared>();
+  prepared->request_id = context.request_id;
+  prepared->tenant = context.tenant.name;
+  prepared->tenant_weight = context.tenant.weight;
+  prepared->cache_salt = FoldSalt(context.tenant.name, turn->cache_salt);
+  prepared->priority = turn->priority;
+  prepared->arrival_ns = context.arrival_ns;
+  prepared->traceparent = context.traceparent;
+  if (turn->surface == wire::Surface::kCompletion) {
+    for (const wire::PromptInput& input : turn->prompts) {
+      TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, maybe_card));
+      prepared->prompts.push_back(std::move(prompt));
+    }
+  } else if (maybe_card != nullptr) {
+    TRY_ASSIGN(PreparedPrompt prompt, PrepareChat(*turn, *maybe_card, context.wall_ns));
+    prepared->prompts.push_back(std::move(prompt));
+  } else {
+    prepared->prompts.push_back({turn->messages.Dump(), {}, {}});
+  }
+  for (PreparedPrompt& prompt : prepared->prompts) {
+    FillUnitKeys(prepared->cache_salt, prompt);
+  }
+  prepared->turn = std::move(turn);
+  prepared->document = std::move(document);
+  return prepared;
+}
+
+}  // namespace fak::gateway

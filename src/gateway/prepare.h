@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "driver/prepared.h"
+#include "gateway/keys.h"
+#include "text/model_card.h"
+#include "wire/turn.h"
+
+namespace fak::gateway {
+
+// What of a request is neither in its turn nor in its document.
+struct RequestContext {
+  std::string request_id;
+  std::string traceparent;
+  Tenant tenant;
+  int64_t arrival_ns = 0;  // Clock::NowNs
+  int64_t wall_ns = 0;     // Clock::WallNs, for templates that show the date
+};
+
+// Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose
+// tokenizer we don't have; prompts then have text only where the turn does.
+// kInvalidArgument: the template refused the messages (its own words). kUnsupported: the model has
+// no template, or it needs something we don't have, by name. Costs milliseconds for long prompts:
+// not on an event loop.
+[[nodiscard]] Result<std::shared_ptr<const driver::Prepared>> Prepare(
+    std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document,
+    const text::ModelCard* maybe_card, const RequestContext& context);
+
+// The rendered and tokenised messages of a chat turn alone (also for /tokenize).
+[[nodiscard]] Result<driver::PreparedPrompt> PrepareChat(const wire::Turn& turn,
+                                                         const text::ModelCard& card,
+                                                         int64_t wall_ns);
+
+}  // namespace fak::gateway

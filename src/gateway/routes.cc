@@ -1,0 +1,218 @@
+#include <utility>
+
+#include "base/limits.h"
+#include "base/utf8.h"
+#include "base/version.h"
+#include "gateway/gateway.h"
+#include "gateway/openapi.h"
+#include "text/tokenizer.h"
+#include "wire/fields.h"
+#include "wire/openai_decode.h"
+
+// The routes that don't generate.
+namespace fak::gateway {
+namespace {
+
+void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
+                const text::ModelCard* maybe_card, int32_t context) {
+  json.BeginObject().Key("id").String(id).Key("object").String("model");
+  json.Key("created").Int(created).Key("owned_by").String("fak");
+  if (context > 0) {
+    json.Key("max_model_len").Int(context);
+  }
+  if (maybe_card != nullptr) {
+    json.Key("name").String(maybe_card->name);
+    json.Key("architecture").String(maybe_card->architecture);
+    json.Key("quantisation").String(maybe_card->quantisation);
+  }
+  json.EndObject();
+}
+
+Result<std::vector<int32_t>> TokensOf(const Json& document) {
+  const Json* tokens = document.Find("tokens");
+  if (tokens == nullptr || !tokens->is_array()) {
+    return Fail(Code::kInvalidArgument, "tokens: must be a list of token ids", "tokens");
+  }
+  std::vector<int32_t> ids;
+  ids.reserve(tokens->array().size());
+  for (const Json& token : tokens->array()) {
+    const std::optional<int64_t> id = token.is_number() ? token.AsInt() : std::nullopt;
+    if (!id || *id < 0 || *id > limits::kVocabularyMax) {
+      return Fail(Code::kInvalidArgument, "tokens: must be a list of token ids", "tokens");
+    }
+    ids.push_back(static_cast<int32_t>(*id));
+  }
+  return ids;
+}
+
+// vLLM's bodies ("prompt", or "messages" as in a chat) and llama.cpp's ("content").
+Result<std::vector<int32_t>> TokenizeDocument(const Json& document, const text::ModelCard& card,
+                                              int64_t wall_ns) {
+  if (!document.is_object()) {
+    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  if (document.Find("messages") != nullptr) {
+    TRY_ASSIGN(const wire::Turn turn, wire::DecodeChatRequest(document));
+    TRY_ASSIGN(driver::PreparedPrompt prompt, PrepareChat(turn, card, wall_ns));
+    return std::move(prompt.tokens);
+  }
+  wire::Fields fields(document);
+  const bool llamacpp = document.Find("content") != nullptr;
+  const auto text = fields.String(llamacpp ? "content" : "prompt");
+  const bool add_special = llamacpp ? fields.Bool("add_special").value_or(false)
+                                    : fields.Bool("add_special_tokens").value_or(true);
+  const bool parse_special = fields.Bool("parse_special").value_or(true);
+  TRY(fields.status());
+  if (!text) {
+    return Fail(Code::kInvalidArgument, "prompt: is missing", "prompt");
+  }
+  return card.tokenizer->Encode(*text,
+                                {.add_special = add_special, .parse_special = parse_special});
+}
+
+}  // namespace
+
+void Gateway::Models(std::shared_ptr<Call> call) {
+  constexpr std::string_view kList = "/v1/models";
+  const auto capabilities = driver_.capabilities();
+  const std::vector<std::string>& names =
+      options_.served_names.empty() ? capabilities->models : options_.served_names;
+  const std::string_view path = call->request.path();
+  const size_t last = path.rfind(kList);
+  std::string body;
+  JsonWriter json(body);
+  if (last != std::string_view::npos && path.size() > last + kList.size() + 1) {
+    const std::string id(path.substr(last + kList.size() + 1));
+    if (std::find(names.begin(), names.end(), id) == names.end()) {
+      Refuse(*call, {Code::kNotFound, "the model \"" + id + "\" does not exist here", "model"});
+      return;
+    }
+    WriteModel(json, id, started_s_, options_.maybe_card.get(), capabilities->context_length);
+    Answer(*call, 200, std::move(body));
+    return;
+  }
+  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  for (const std::string& name : names) {
+    WriteModel(json, name, started_s_, options_.maybe_card.get(), capabilities->context_length);
+  }
+  json.EndArray().EndObject();
+  Answer(*call, 200, std::move(body));
+}
+
+void Gateway::Tokenize(std::shared_ptr<Call> call) {
+  if (options_.maybe_card == nullptr) {
+    Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
+    return;
+  }
+  const Result<Json> document = ParseJson(call->request.body);
+  if (!document) {
+    Refuse(*call, document.error());
+    return;
+  }
+  const auto tokens = TokenizeDocument(*document, *options_.maybe_card, call->context.wall_ns);
+  if (!tokens) {
+    Refuse(*call, tokens.error());
+    return;
+  }
+  const auto wants = [&document](const char* name) {
+    const Json* value = document->Find(name);
+    return value != nullptr && value->is_bool() && value->boolean();
+  };
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("count").Uint(tokens->size());
+  json.Key("max_model_len").Int(driver_.capabilities()->context_length);
+  json.Key("tokens").BeginArray();
+  for (const int32_t id : *tokens) {
+    json.Int(id);
+  }
+  json.EndArray().Key("token_strs");
+  if (wants("return_token_strs") || wants("with_pieces")) {
+    json.BeginArray();
+    for (const int32_t id : *tokens) {
+      json.String(ReplaceInvalidUtf8(options_.maybe_card->tokenizer->TokenBytes(id)));
+    }
+    json.EndArray();
+  } else {
+    json.Null();
+  }
+  json.EndObject();
+  Answer(*call, 200, std::move(body));
+}
+
+void Gateway::Detokenize(std::shared_ptr<Call> call) {
+  if (options_.maybe_card == nullptr) {
+    Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
+    return;
+  }
+  const Result<Json> document = ParseJson(call->request.body);
+  if (!document) {
+    Refuse(*call, document.error());
+    return;
+  }
+  const auto tokens = TokensOf(*document);
+  if (!tokens) {
+    Refuse(*call, tokens.error());
+    return;
+  }
+  const std::string text =
+      ReplaceInvalidUtf8(options_.maybe_card->tokenizer->Decode(*tokens, {.skip_special = false}));
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("prompt").String(text).EndObject();
+  Answer(*call, 200, std::move(body));
+}
+
+void Gateway::Health(std::shared_ptr<Call> call) {
+  Answer(*call, 200, R"({"status":"ok"})");
+}
+
+void Gateway::Ready(std::shared_ptr<Call> call) {
+  const driver::LoadReport load = driver_.Load();
+  const bool ready = load.ready && !draining_.load();
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("ready").Bool(ready);
+  if (!ready) {
+    json.Key("why").String(draining_.load() ? "draining" : load.why_not);
+  }
+  json.EndObject();
+  Answer(*call, ready ? 200 : 503, std::move(body));
+}
+
+void Gateway::Version(std::shared_ptr<Call> call) {
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("version").String(kVersion).EndObject();
+  Answer(*call, 200, std::move(body));
+}
+
+void Gateway::Metrics(std::shared_ptr<Call> call) {
+  Answer(*call, 200, metrics_.Exposition(), "text/plain; version=0.0.4; charset=utf-8");
+}
+
+void Gateway::OpenApi(std::shared_ptr<Call> call) {
+  Answer(*call, 200, std::string(kOpenApi));
+}
+
+void Gateway::Load(std::shared_ptr<Call> call) {
+  const driver::LoadReport load = driver_.Load();
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("ready").Bool(load.ready);
+  const auto number = [&json](const char* key, const auto& value) {
+    if (value) {
+      json.Key(key).Double(static_cast<double>(*value));
+    }
+  };
+  number("running", load.running);
+  number("waiting", load.waiting);
+  number("backlog_tokens", load.backlog_tokens);
+  number("kv_usage", load.kv_usage);
+  number("kv_blocks_total", load.kv_blocks_total);
+  number("kv_blocks_free", load.kv_blocks_free);
+  json.EndObject();
+  Answer(*call, 200, std::move(body));
+}
+
+}  // namespace fak::gateway

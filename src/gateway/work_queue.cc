@@ -1,0 +1,56 @@
+#include "gateway/work_queue.h"
+
+namespace fak::gateway {
+
+WorkQueue::WorkQueue(size_t threads, size_t tasks_max) : tasks_max_(tasks_max) {
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
+}
+
+WorkQueue::~WorkQueue() {
+  Stop();
+}
+
+bool WorkQueue::Push(UniqueFunction<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || tasks_.size() >= tasks_max_) {
+    return false;
+  }
+  tasks_.push_back(std::move(task));
+  wake_.notify_one();
+  return true;
+}
+
+void WorkQueue::Stop() {
+  std::deque<UniqueFunction<void()>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    dropped.swap(tasks_);
+    wake_.notify_all();
+  }
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) {
+      thread.join();
+    }
+  }
+}
+
+void WorkQueue::Run() {
+  while (true) {
+    UniqueFunction<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (stopping_) {
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace fak::gateway

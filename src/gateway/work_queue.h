@@ -1,0 +1,39 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/unique_function.h"
+
+namespace fak::gateway {
+
+// Threads that do what would hold up an event loop: rendering and tokenising prompts. The queue is
+// bounded; a task that doesn't fit is refused, and its caller answers 503. Any thread may push.
+class WorkQueue {
+ public:
+  WorkQueue(size_t threads, size_t tasks_max);
+  ~WorkQueue();  // Stop()s
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  // False, and nothing happens, when tasks_max wait already or the queue was stopped.
+  [[nodiscard]] bool Push(UniqueFunction<void()> task);
+  // Drops what waits, finishes what runs. Idempotent.
+  void Stop();
+
+ private:
+  void Run();
+
+  const size_t tasks_max_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable wake_;
+  std::deque<UniqueFunction<void()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace fak::gateway
