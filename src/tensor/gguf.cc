@@ -32,7 +32,7 @@ Result<std::optional<uint32_t>> SplitKey(const GgufHead& head, std::string_view 
 Result<uint32_t> SplitCount(const GgufHead& head) {
   TRY_ASSIGN(const auto count, SplitKey(head, kGgufSplitCountKey));
   if (count.value_or(0) > limits::kGgufSplitsMax) {
-    return Fail(Code::kDataCorrupt,
+    return Fail(Code::kPayloadTooLarge,
                 fmt::format("metadata key '{}': {} parts (at most {})", kGgufSplitCountKey, *count,
                             limits::kGgufSplitsMax));
   }
@@ -121,8 +121,8 @@ Status GgufFile::CollectTensors() {
     count += part.head.tensors.size();
   }
   if (count > limits::kGgufTensorsMax) {
-    return Fail(Code::kDataCorrupt, fmt::format("{}: {} tensors in all parts (at most {})",
-                                                first().path, count, limits::kGgufTensorsMax));
+    return Fail(Code::kPayloadTooLarge, fmt::format("{}: {} tensors in all parts (at most {})",
+                                                    first().path, count, limits::kGgufTensorsMax));
   }
   tensors_.reserve(count);
   for (size_t part = 0; part < parts_.size(); ++part) {

@@ -20,9 +20,11 @@ namespace fak::tensor {
 // accepted.
 //
 // Errors name the file. kDataCorrupt: the format is broken, a key that was asked for is absent or
-// has another type. kUnsupported: a version, byte order or tensor type that isn't offered.
-// kNotFound: no such file, or a part of a split model is missing. Const functions may be called
-// from any thread. Views live as long as the GgufFile.
+// has another type. kPayloadTooLarge: beyond a bound of base/limits.h. kUnsupported: a version,
+// byte order or tensor type that isn't offered. kNotFound: no such file, or a part of a split model
+// is missing.
+//
+// Const functions may be called from any thread. Views live as long as the GgufFile.
 class GgufFile {
  public:
   // path may be any part of a split model (NAME-00002-of-00003.gguf); all parts are opened, and the

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,6 +65,10 @@ class HeadParser {
     return Fail(code, fmt::format("{}: {}", place, what));
   }
 
+  tl::unexpected<Error> TooLarge(std::string_view what) const {
+    return Broken(what, Code::kPayloadTooLarge);
+  }
+
   // The next n bytes. Fails if the file has fewer; or if only the prefix at hand has, and then says
   // in wanted_bytes_ how many to come back with.
   Result<std::span<const std::byte>> Take(uint64_t n, std::string_view what) {
@@ -71,7 +77,7 @@ class HeadParser {
                                 n, file_bytes_ - at_));
     }
     if (n > limits::kGgufHeadBytesMax - at_) {
-      return Broken(
+      return TooLarge(
           fmt::format("more than {} bytes before the tensor data", limits::kGgufHeadBytesMax));
     }
     if (n > bytes_.size() - at_) {
@@ -92,7 +98,9 @@ class HeadParser {
   Result<std::string_view> TakeString(uint64_t bytes_max, std::string_view what) {
     TRY_ASSIGN(const uint64_t length, TakeNumber<uint64_t>(what));
     if (length > bytes_max) {
-      return Broken(fmt::format("{} of {} bytes (at most {})", what, length, bytes_max));
+      const Code code =
+          bytes_max == limits::kGgufStringBytesMax ? Code::kPayloadTooLarge : Code::kDataCorrupt;
+      return Broken(fmt::format("{} of {} bytes (at most {})", what, length, bytes_max), code);
     }
     TRY_ASSIGN(const auto bytes, Take(length, what));
     return AsText(bytes);
@@ -116,11 +124,13 @@ class HeadParser {
     head_.version = version;
     TRY_ASSIGN(tensor_count_, TakeNumber<uint64_t>("the number of tensors"));
     if (tensor_count_ > limits::kGgufTensorsMax) {
-      return Broken(fmt::format("{} tensors (at most {})", tensor_count_, limits::kGgufTensorsMax));
+      return TooLarge(
+          fmt::format("{} tensors (at most {})", tensor_count_, limits::kGgufTensorsMax));
     }
     TRY_ASSIGN(key_count_, TakeNumber<uint64_t>("the number of metadata keys"));
     if (key_count_ > limits::kGgufKeysMax) {
-      return Broken(fmt::format("{} metadata keys (at most {})", key_count_, limits::kGgufKeysMax));
+      return TooLarge(
+          fmt::format("{} metadata keys (at most {})", key_count_, limits::kGgufKeysMax));
     }
     return {};
   }
@@ -166,8 +176,8 @@ class HeadParser {
     }
     TRY_ASSIGN(value.count, TakeNumber<uint64_t>("the length of an array"));
     if (value.count > limits::kGgufArrayLengthMax) {
-      return Broken(fmt::format("an array of {} elements (at most {})", value.count,
-                                limits::kGgufArrayLengthMax));
+      return TooLarge(fmt::format("an array of {} elements (at most {})", value.count,
+                                  limits::kGgufArrayLengthMax));
     }
     if (value.element == GgufType::kString) {
       return ParseStrings(value);
@@ -210,8 +220,8 @@ class HeadParser {
     std::vector<uint32_t>& order = head_.key_order;
     order.resize(head_.keys.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {
-      return head_.keys[a].name < head_.keys[b].name;
+    std::sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {
+      return std::tie(head_.keys[a].name, a) < std::tie(head_.keys[b].name, b);
     });
     for (size_t i = 1; i < order.size(); ++i) {
       if (head_.keys[order[i]].name == head_.keys[order[i - 1]].name) {
@@ -320,23 +330,24 @@ class HeadParser {
       }
       tensor.offset += head_.data_offset;
     }
-    TRY(CheckNeighbours([](const GgufTensor& a, const GgufTensor& b) { return a.name < b.name; },
+    TRY(CheckNeighbours([](const GgufTensor& t) { return t.name; },
                         [](const GgufTensor& a, const GgufTensor& b) { return a.name != b.name; },
                         "has the same name as"));
     return CheckNeighbours(
-        [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; },
+        [](const GgufTensor& t) { return t.offset; },
         [](const GgufTensor& a, const GgufTensor& b) { return a.offset + a.bytes <= b.offset; },
         "overlaps");
   }
 
-  // Sorts by `less` and demands that `fine` holds between neighbours.
-  template <class Less, class Fine>
-  Status CheckNeighbours(Less less, Fine fine, std::string_view complaint) {
+  // Sorts by `key_of`, then by place in the file, and demands that `fine` holds between neighbours.
+  template <class KeyOf, class Fine>
+  Status CheckNeighbours(KeyOf key_of, Fine fine, std::string_view complaint) {
     const std::vector<GgufTensor>& tensors = head_.tensors;
     std::vector<uint32_t> order(tensors.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return less(tensors[a], tensors[b]); });
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(key_of(tensors[a]), a) < std::pair(key_of(tensors[b]), b);
+    });
     for (size_t i = 1; i < order.size(); ++i) {
       if (!fine(tensors[order[i - 1]], tensors[order[i]])) {
         index_ = order[i];

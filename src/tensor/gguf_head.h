@@ -51,6 +51,7 @@ struct GgufHead {
 // lengths lie inside the file and the bounds of base/limits.h; keys and tensor names are unique;
 // every tensor is made of whole blocks, aligned, inside the file, and overlaps no other.
 // kDataCorrupt: the format is broken; the detail names section, byte and key or tensor.
+// kPayloadTooLarge: a bound of base/limits.h; the detail has both numbers.
 // kUnsupported: another version, byte order, or a type that is unknown or withdrawn.
 // bytes may be a prefix of the file. If more are needed to go on, *wanted_bytes is set to a length
 // to try with (at most file_bytes) and the error is to be ignored; else it is set to 0.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -45,7 +46,10 @@ class OutputFile {
   ~OutputFile() {
     if (file_ != nullptr) {
       std::fclose(file_);
-      std::remove(path_.c_str());
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(path_, ignored)) {  // and not, say, /dev/full
+        std::filesystem::remove(path_, ignored);
+      }
     }
   }
 
