@@ -26,6 +26,10 @@ class Codes {
   static Codes Iq4() {
     Codes codes(spec::Iq4Code(0), spec::Iq4Code(15));
     codes.book_ = true;
+    for (int i = 0; i < 15; ++i) {
+      codes.borders_[static_cast<size_t>(i)] =
+          0.5f * static_cast<float>(spec::Iq4Code(i) + spec::Iq4Code(i + 1));
+    }
     return codes;
   }
 
@@ -39,8 +43,8 @@ class Codes {
       return static_cast<int>(std::lrintf(inside));
     }
     int index = 0;
-    while (index < 15 && spec::Iq4Code(index) + spec::Iq4Code(index + 1) < 2.0f * inside) {
-      ++index;
+    for (const float border : borders_) {
+      index += border < inside ? 1 : 0;
     }
     return spec::Iq4Code(index);
   }
@@ -49,6 +53,7 @@ class Codes {
   int lowest_;
   int highest_;
   bool book_ = false;
+  std::array<float, 15> borders_ = {};  // of the code book: between code i and code i + 1
 };
 
 // x divided by a scale that may be 0.

@@ -351,10 +351,9 @@ std::optional<RopeScaling> FindRopeScaling(std::string_view name) {
 }
 
 std::optional<TypeMix> FindTypeMix(std::string_view name) {
-  constexpr std::string_view kMore = "_M";
-  const bool more_bits = name.ends_with(kMore);
+  const bool more_bits = name.ends_with("_M") || name.ends_with("_m");
   if (more_bits) {
-    name.remove_suffix(kMore.size());
+    name.remove_suffix(2);
   }
   const tensor::DTypeInfo* info = tensor::FindDType(name);
   if (info == nullptr || info->support != tensor::DTypeSupport::kComputed) {
