@@ -91,7 +91,7 @@ class TidyTest(unittest.TestCase):
                 self.assert_found({"src/wire/a.cc": f"const char* a = R\"({line})\";\n"})
                 self.assert_found({"src/wire/a.cc": f"// tidy: allow {name}: a reason\n{line}\n"})
         self.assert_found({"src/wire/a.cc": "snprintf(a, 1, b);\nA(const A&) = delete;\n::new (p) A;\nint operand(int);\n"})
-        self.assert_found({"src/wire/a.cc": "std::unique_ptr<A> a(f(new A));\nreturn std::unique_ptr<A>(new A);\n"},
+        self.assert_found({"src/wire/a.cc": "std::unique_ptr<A> a(f(new A));\nreturn std::unique_ptr<A>(\n    new A);\nstd::unique_ptr<A> a(new A);\n"},
                           "src/wire/a.cc:1: new:")
         self.assert_found({"src/wire/a_test.cc": "A* a = new A();\nthrow a;\n"})
 
