@@ -44,6 +44,7 @@ LIBRARIES = {
     r"simdjson|toml\+\+|spdlog/": {"base"},
     r"xxhash": {"base", "text"},
     r"pcre2|utf8proc": {"text"},
+    r"prometheus/": {"metrics"},
     r"CLI/": {"cli"},
 }
 

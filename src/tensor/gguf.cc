@@ -103,6 +103,7 @@ Result<std::vector<GgufFile::Part>> GgufFile::OpenParts(Part opened) {
   for (uint32_t i = 0; i < name->count; ++i) {
     const std::string path =
         FormatSplitPath({.prefix = name->prefix, .number = i + 1, .count = name->count});
+    // NOLINTNEXTLINE(bugprone-use-after-move): one part has that path, so it moves once
     Result<Part> part = path == opened_path ? Result<Part>(std::move(opened)) : OpenPart(path);
     if (!part) {
       return Fail(Within(fmt::format("part {} of a split model", i + 1), std::move(part).error()));

@@ -1,6 +1,10 @@
 #include <array>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "tensor/backend.h"
 
 namespace fak::tensor {
@@ -14,13 +18,21 @@ constexpr std::array<std::pair<Isa, std::string_view>, 5> kNames = {{
     {Isa::kNeon, "neon"},
 }};
 
+#if defined(__x86_64__)
+// Asked of the processor: clang 14's __builtin_cpu_supports doesn't know the name. That the system
+// saves the registers is said by avx2.
+bool HasF16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 // What the kernels of an ISA are compiled for must be on this machine, all of it (CMakeLists.txt
 // has the flags).
 bool Runs([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
   if (isa == Isa::kAvx2) {
     return avx2;
   }
