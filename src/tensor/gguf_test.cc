@@ -297,6 +297,32 @@ TEST_F(GgufFileTest, WritesTheSameBytesEachTime) {
   EXPECT_EQ(read("a.gguf"), read("b.gguf"));
 }
 
+TEST_F(GgufFileTest, CopiesKeysOfAnotherFile) {
+  GgufWriter writer = SixTensors();
+  writer.Set("flag", true);
+  writer.SetArray("words", std::vector<std::string>{"a", "bc"});
+  writer.SetArray<float>("floats", std::array{1.0f, 2.0f});
+  ASSERT_TRUE(writer.Write(Path("a.gguf")));
+  const auto a = GgufFile::Open(Path("a.gguf"));
+  ASSERT_TRUE(a);
+  GgufWriter copier;
+  for (const GgufKey& key : (*a)->keys()) {
+    copier.Copy(key);
+  }
+  ASSERT_TRUE(copier.Write(Path("b.gguf")));
+  const auto b = GgufFile::Open(Path("b.gguf"));
+  ASSERT_TRUE(b) << b.error().detail;
+  ASSERT_EQ((*b)->keys().size(), (*a)->keys().size());
+  for (size_t i = 0; i < (*a)->keys().size(); ++i) {
+    const GgufKey& key = (*a)->keys()[i];
+    const GgufKey& copy = (*b)->keys()[i];
+    EXPECT_EQ(copy.name, key.name);
+    EXPECT_EQ(copy.value.TypeText(), key.value.TypeText());
+    EXPECT_TRUE(std::equal(copy.value.bytes.begin(), copy.value.bytes.end(),
+                           key.value.bytes.begin(), key.value.bytes.end()));
+  }
+}
+
 TEST_F(GgufFileTest, SaysWhyAFileCantBeWritten) {
   const Status written = SixTensors().Write(Path("no/such/folder.gguf"));
   ASSERT_FALSE(written);

@@ -117,6 +117,18 @@ void GgufWriter::SetArray(std::string_view key, std::span<const std::string> val
   SetArrayBytes(key, GgufType::kString, values.size(), bytes);
 }
 
+void GgufWriter::Copy(const GgufKey& key) {
+  const GgufValue& value = key.value;
+  if (value.is_array()) {
+    SetArrayBytes(key.name, value.element, value.count, value.bytes);
+  } else if (value.type == GgufType::kString) {
+    Set(key.name,
+        std::string_view(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()));
+  } else {
+    SetBytes(key.name, value.type, value.bytes);
+  }
+}
+
 void GgufWriter::AddTensor(std::string_view name, DType type, std::vector<int64_t> shape,
                            TensorRowsFiller filler) {
   CHECK(!name.empty() && name.size() <= kGgufTensorNameBytesMax) << "bad tensor name " << name;

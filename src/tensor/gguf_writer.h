@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "tensor/dtype.h"
 #include "tensor/gguf_format.h"
+#include "tensor/gguf_head.h"
 
 namespace fak::tensor {
 
@@ -45,6 +46,8 @@ class GgufWriter {
     SetArrayBytes(key, TypeNumber<T>(), values.size(), std::as_bytes(values));
   }
   void SetArray(std::string_view key, std::span<const std::string> values);
+  // A key of another file, as it is.
+  void Copy(const GgufKey& key);
 
   // shape[0] is the row length; 1 to 4 dimensions, whole blocks.
   void AddTensor(std::string_view name, DType type, std::vector<int64_t> shape,
