@@ -40,6 +40,9 @@ inline constexpr size_t kPromptsMax = 256;
 inline constexpr int kChoicesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
+// Ridden engines
+inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
+inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;         // of an error's body
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;  // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
