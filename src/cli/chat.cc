@@ -1,0 +1,172 @@
+#include "cli/chat.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/strings.h"
+#include "gateway/prepare.h"
+#include "hub/store.h"
+
+namespace fak::cli {
+
+bool LooksLikeModel(std::string_view word) {
+  const auto aliases = hub::Aliases();
+  const bool alias = std::any_of(aliases.begin(), aliases.end(),
+                                 [word](const hub::Alias& known) { return known.name == word; });
+  return alias || word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
+         word.starts_with("https://");
+}
+
+// Writes text as it comes; keeps it, and the figures.
+class Chat::Printer final : public driver::EventSink {
+ public:
+  void OnEvent(wire::Event event) noexcept override {
+    if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
+      if (first_ns_ == 0) {
+        first_ns_ = Clock::Real().NowNs();
+      }
+      answer_ += text->text;
+      std::fwrite(text->text.data(), 1, text->text.size(), stdout);
+      std::fflush(stdout);
+    } else if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
+      usage_ = usage->usage;
+    } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
+      if (failed->error.code != Code::kCancelled) {
+        error_ = failed->error;
+      }
+      ended_ = true;
+    } else if (std::holds_alternative<wire::Done>(event)) {
+      ended_ = true;
+    }
+  }
+
+  bool ended() const { return ended_; }
+  const std::optional<Error>& error() const { return error_; }
+  std::string TakeAnswer() { return std::move(answer_); }
+
+  void PrintStats(int64_t started_ns) const {
+    const int64_t now_ns = Clock::Real().NowNs();
+    const double decode_s = static_cast<double>(now_ns - first_ns_) / 1e9;
+    const int64_t first_ns = first_ns_ == 0 ? now_ns : first_ns_;
+    std::fprintf(stderr, "[%d prompt tokens, %d cached, first token after %s; %d tokens, %.1f/s]\n",
+                 usage_.prompt_tokens, std::max(0, usage_.cached_tokens),
+                 FormatDuration(first_ns - started_ns).c_str(), usage_.completion_tokens,
+                 decode_s > 0 ? (usage_.completion_tokens - 1) / decode_s : 0.0);
+  }
+
+ private:
+  std::string answer_;
+  wire::Usage usage_;
+  int64_t first_ns_ = 0;
+  std::optional<Error> error_;
+  bool ended_ = false;
+};
+
+Chat::Chat(engine::LoadedEngine engine, ChatOptions options, std::atomic<bool>& interrupted)
+    : options_(std::move(options)),
+      interrupted_(interrupted),
+      driver_(std::move(engine), {.served_names = {}}, Clock::Real(), RandomSource::Real(),
+              nullptr) {
+  if (!options_.system.empty()) {
+    history_.push_back(Json::Object{{"role", "system"}, {"content", options_.system}});
+  }
+}
+
+Result<std::string> Chat::Answer(const std::string& prompt) {
+  const text::ModelCard& card = *driver_.engine().card;
+  auto turn = std::make_shared<wire::Turn>();
+  turn->sampling = options_.sampling;
+  if (card.maybe_chat_template != nullptr) {
+    Json::Array messages = history_;
+    messages.push_back(Json::Object{{"role", "user"}, {"content", prompt}});
+    turn->messages = Json(std::move(messages));
+  } else {
+    if (turns_ == 0) {
+      std::fprintf(stderr, "fak: this model has no chat template: it continues your text\n");
+    }
+    turn->surface = wire::Surface::kCompletion;
+    turn->prompts.push_back({prompt, {}, false});
+  }
+  const std::string id = "turn-" + std::to_string(turns_++);
+  const int64_t started_ns = Clock::Real().NowNs();
+  TRY_ASSIGN(const auto prepared, gateway::Prepare(turn, std::make_shared<const Json>(), &card,
+                                                   {.request_id = id,
+                                                    .traceparent = {},
+                                                    .tenant = {},
+                                                    .arrival_ns = started_ns,
+                                                    .wall_ns = Clock::Real().WallNs()}));
+  const auto printer = std::make_shared<Printer>();
+  interrupted_.store(false);
+  TRY(driver_.Admit(prepared, printer));
+  while (!printer->ended()) {
+    if (interrupted_.exchange(false)) {
+      driver_.Cancel(id);
+    }
+    driver_.Step();
+  }
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+  if (printer->error()) {
+    return Fail(*printer->error());
+  }
+  if (options_.stats) {
+    printer->PrintStats(started_ns);
+  }
+  return printer->TakeAnswer();
+}
+
+Status Chat::AnswerOnce(const std::string& prompt) {
+  TRY(Answer(prompt));
+  return {};
+}
+
+Status Chat::Command(std::string_view line, bool& leave) {
+  if (line == "/exit" || line == "/quit" || line == "/bye") {
+    leave = true;
+  } else if (line == "/clear") {
+    history_.resize(options_.system.empty() ? 0 : 1);
+    std::fprintf(stderr, "(history cleared)\n");
+  } else {
+    std::fprintf(stderr,
+                 "/clear  forget the conversation\n/exit   leave (also Ctrl-D)\n"
+                 "Ctrl-C stops an answer\n");
+  }
+  return {};
+}
+
+Status Chat::Converse() {
+  std::fprintf(stderr, "Chat with %s. /help for commands.\n", driver_.engine().card->name.c_str());
+  std::string line;
+  while (true) {
+    std::fprintf(stderr, "> ");
+    if (!std::getline(std::cin, line)) {
+      std::fputc('\n', stderr);
+      return {};
+    }
+    if (Trim(line).empty()) {
+      continue;
+    }
+    if (line.front() == '/') {
+      bool leave = false;
+      TRY(Command(Trim(line), leave));
+      if (leave) {
+        return {};
+      }
+      continue;
+    }
+    Result<std::string> answer = Answer(line);
+    if (!answer) {
+      std::fprintf(stderr, "fak: %s\n", answer.error().detail.c_str());
+      continue;
+    }
+    history_.push_back(Json::Object{{"role", "user"}, {"content", line}});
+    history_.push_back(Json::Object{{"role", "assistant"}, {"content", *std::move(answer)}});
+  }
+}
+
+}  // namespace fak::cli

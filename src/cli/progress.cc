@@ -1,0 +1,95 @@
+#include "cli/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/strings.h"
+
+namespace fak::cli {
+namespace {
+
+constexpr int64_t kQuietNs = 500 * kNsPerMs;
+constexpr int64_t kRedrawNs = 100 * kNsPerMs;
+
+int TerminalWidth() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar() : terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::~ProgressBar() {
+  Finish();
+}
+
+void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
+  const int64_t now_ns = Clock::Real().NowNs();
+  if (what != what_) {
+    what_ = what;
+    started_ns_ = now_ns;
+    drawn_ns_ = 0;
+    first_done_ = done;
+    tenths_ = -1;
+  }
+  const bool last = total != 0 && done >= total;
+  if (now_ns - started_ns_ < kQuietNs || (now_ns - drawn_ns_ < kRedrawNs && !last)) {
+    return;
+  }
+  drawn_ns_ = now_ns;
+  Draw(what, done, total, now_ns);
+}
+
+void ProgressBar::Draw(std::string_view what, uint64_t done, uint64_t total, int64_t now_ns) {
+  const double seconds = std::max(1e-3, static_cast<double>(now_ns - started_ns_) / 1e9);
+  const double rate = static_cast<double>(done - std::min(done, first_done_)) / seconds;
+  std::string text = FormatBytes(done);
+  if (total != 0) {
+    text += " of " + FormatBytes(total);
+  }
+  text += "  " + FormatBytes(static_cast<uint64_t>(rate)) + "/s";
+  if (total > done && rate > 1.0) {
+    const double left = static_cast<double>(total - done) / rate;
+    text += "  " + FormatDuration(static_cast<int64_t>(left * 1e9)) + " left";
+  }
+  if (!terminal_) {
+    const int tenths = total == 0 ? 0 : static_cast<int>(10 * done / total);
+    if (tenths != tenths_) {
+      tenths_ = tenths;
+      std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(what.size()), what.data(), text.c_str());
+    }
+    return;
+  }
+  std::string bar;
+  const int room = TerminalWidth() - static_cast<int>(what.size() + text.size()) - 6;
+  if (total != 0 && room >= 10) {
+    const int width = std::min(room, 40);
+    const int filled =
+        static_cast<int>(static_cast<uint64_t>(width) * std::min(done, total) / total);
+    bar = " [" + std::string(static_cast<size_t>(filled), '#') +
+          std::string(static_cast<size_t>(width - filled), '.') + "]";
+  }
+  std::fprintf(stderr, "\r\x1b[K%.*s%s %s", static_cast<int>(what.size()), what.data(), bar.c_str(),
+               text.c_str());
+  std::fflush(stderr);
+  visible_ = true;
+}
+
+void ProgressBar::Note(std::string_view line) {
+  Finish();
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+}
+
+void ProgressBar::Finish() {
+  if (visible_) {
+    std::fprintf(stderr, "\r\x1b[K");
+    std::fflush(stderr);
+    visible_ = false;
+  }
+}
+
+}  // namespace fak::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace fak::cli {
+
+// One line on stderr that says how far something is: a bar, rate and time left on a terminal; a
+// line every ten percent elsewhere. Nothing is drawn for what takes under half a second.
+// Not thread-safe.
+class ProgressBar {
+ public:
+  ProgressBar();
+  ~ProgressBar();  // Finish()es
+
+  // total 0: not known.
+  void Show(std::string_view what, uint64_t done, uint64_t total);
+  // A line of its own above the bar.
+  void Note(std::string_view line);
+  // Leaves the terminal's line clean.
+  void Finish();
+
+ private:
+  void Draw(std::string_view what, uint64_t done, uint64_t total, int64_t now_ns);
+
+  const bool terminal_;
+  std::string what_;
+  int64_t started_ns_ = 0;
+  int64_t drawn_ns_ = 0;
+  uint64_t first_done_ = 0;  // resumed downloads don't count into the rate
+  int tenths_ = -1;
+  bool visible_ = false;
+};
+
+}  // namespace fak::cli

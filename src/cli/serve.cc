@@ -1,0 +1,280 @@
+#include <CLI/CLI.hpp>
+
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+
+#include "base/log.h"
+#include "base/signal.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "cli/engine_flags.h"
+#include "cli/verbs.h"
+#include "engine/native_driver.h"
+#include "gateway/gateway.h"
+#include "net/http_server.h"
+#include "net/url.h"
+#include "ride/openai_driver.h"
+
+namespace fak::cli {
+namespace {
+
+struct ServeFlags {
+  EngineFlags engine;
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;
+  std::string upstream;
+  std::string upstream_model;
+  std::string upstream_api_key;
+  std::vector<std::string> served_model_names;
+  std::vector<std::string> api_keys;
+  std::string keys_file;
+  bool allow_unauthenticated = false;
+  bool trust_request_chat_template = false;
+  std::string allowed_origin;
+  std::string ssl_certfile;
+  std::string ssl_keyfile;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string log_file;
+  int shutdown_timeout_s = 30;
+  int shutdown_settle_ms = 500;
+};
+
+// What answers, and what the gateway knows of its model.
+struct Served {
+  std::unique_ptr<driver::EngineDriver> driver;
+  std::vector<std::string> names;
+  std::shared_ptr<const text::ModelCard> maybe_card;
+  std::shared_ptr<metrics::Emitter> emitter;
+  std::string about;  // of the ready line
+};
+
+Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
+  gateway::KeyRing keys;
+  for (const std::string& key : flags.api_keys) {
+    if (key.empty()) {
+      return Fail(Code::kInvalidArgument, "--api-key is empty", "--api-key");
+    }
+    keys.Add(key, {"", 1.0, true});
+  }
+  if (!flags.keys_file.empty()) {
+    TRY(keys.AddFile(flags.keys_file));
+  }
+  if (keys.empty() && !net::IsLoopbackHost(flags.host) && !flags.allow_unauthenticated) {
+    return Fail(Code::kPermissionDenied,
+                "--host " + flags.host +
+                    " would let anyone on the network in: give --api-key or --keys-file, or say "
+                    "--allow-unauthenticated");
+  }
+  return keys;
+}
+
+Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics) {
+  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
+  TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
+  Served served;
+  served.names =
+      flags.served_model_names.empty() ? std::vector{model.name} : flags.served_model_names;
+  served.maybe_card = loaded.card;
+  served.emitter =
+      metrics.MakeEmitter({.worker = "native", .engine = "fak", .model = served.names.front()});
+  const tensor::BackendInfo info = loaded.backend->info();
+  served.about = served.names.front() + ", " + info.name + " " + info.isa + ", " +
+                 std::to_string(info.threads) + " threads, context " +
+                 std::to_string(loaded.plan.context) + ", KV " + FormatBytes(loaded.plan.kv);
+  served.driver = std::make_unique<engine::NativeDriver>(
+      std::move(loaded), engine::NativeDriverOptions{.served_names = served.names}, Clock::Real(),
+      RandomSource::Real(), served.emitter);
+  return served;
+}
+
+Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
+  Served served;
+  served.names = flags.served_model_names;
+  served.emitter = metrics.MakeEmitter({.worker = flags.upstream,
+                                        .engine = "openai",
+                                        .model = flags.upstream_model,
+                                        .source = "gateway"});
+  served.about = "in front of " + flags.upstream;
+  TRY_ASSIGN(served.driver, ride::OpenAiDriver::Make({.name = "upstream",
+                                                      .engine = "openai",
+                                                      .url = flags.upstream,
+                                                      .model = flags.upstream_model,
+                                                      .api_key = flags.upstream_api_key,
+                                                      .options = {}},
+                                                     {}));
+  return served;
+}
+
+// A signal, waited for.
+class Latch {
+ public:
+  void Set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    wake_.notify_all();
+  }
+  // False when the time is over first.
+  bool WaitFor(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return wake_.wait_for(lock, time, [this] { return set_; });
+  }
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool set_ = false;
+};
+
+void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Served& served) {
+  const std::string url =
+      (server.tls() ? "https://" : "http://") + flags.host + ":" + std::to_string(server.port());
+  std::fprintf(stderr, "fak %s is ready on %s (%s)\n", kVersion, url.c_str(), served.about.c_str());
+  const bool chats =
+      served.maybe_card == nullptr || served.maybe_card->maybe_chat_template != nullptr;
+  std::string key;
+  if (!flags.api_keys.empty() || !flags.keys_file.empty()) {
+    key = " -H 'Authorization: Bearer YOUR_KEY'";
+  }
+  const std::string model =
+      served.names.empty() ? "" : ",\"model\":\"" + served.names.front() + "\"";
+  if (chats) {
+    std::fprintf(stderr,
+                 "try: curl %s/v1/chat/completions%s -d "
+                 "'{\"messages\":[{\"role\":\"user\",\"content\":\"Say hello\"}]%s}'\n",
+                 url.c_str(), key.c_str(), model.c_str());
+  } else {
+    std::fprintf(stderr,
+                 "try: curl %s/v1/completions%s -d '{\"prompt\":\"Once upon a time\"%s}'\n"
+                 "(this model has no chat template: it completes text)\n",
+                 url.c_str(), key.c_str(), model.c_str());
+  }
+}
+
+// Not ready first, so that balancers look away; then no new work; then what is open may end.
+void ShutDown(const ServeFlags& flags, gateway::Gateway& front, driver::EngineDriver& driver,
+              net::HttpServer& server, Latch& second_signal) {
+  Log(LogLevel::kInfo, "shutting down");
+  front.SetDraining();
+  if (second_signal.WaitFor(std::chrono::milliseconds(flags.shutdown_settle_ms))) {
+    return;
+  }
+  const auto drained = std::make_shared<Latch>();
+  driver.Drain([drained] { drained->Set(); });
+  const auto sent = std::make_shared<Latch>();
+  server.Drain(int64_t{flags.shutdown_timeout_s} * 1000, [sent] { sent->Set(); });
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(flags.shutdown_timeout_s + 1);
+  while (!sent->WaitFor(std::chrono::milliseconds(20)) &&
+         std::chrono::steady_clock::now() < deadline &&
+         !second_signal.WaitFor(std::chrono::milliseconds(0))) {
+  }
+}
+
+Status Serve(const ServeFlags& flags) {
+  Latch first_signal;
+  Latch second_signal;
+  int signals = 0;
+  const SignalWatcher watcher({SIGTERM, SIGINT},
+                              [&](int) { (++signals == 1 ? first_signal : second_signal).Set(); });
+  LogOptions log;
+  TRY_ASSIGN(log.level, ParseLogLevel(flags.log_level));
+  log.json = flags.log_format == "json";
+  log.file = flags.log_file;
+  log.async = true;
+  TRY(StartLog(log));
+  TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
+  if (flags.ssl_certfile.empty() != flags.ssl_keyfile.empty()) {
+    return Fail(Code::kInvalidArgument, "--ssl-certfile and --ssl-keyfile go together");
+  }
+
+  metrics::Registry metrics;
+  TRY_ASSIGN(Served served,
+             flags.upstream.empty() ? MakeNative(flags, metrics) : MakeRidden(flags, metrics));
+  TRY(served.driver->Start());
+  gateway::Gateway front({.served_names = served.names,
+                          .maybe_card = served.maybe_card,
+                          .keys = std::move(keys),
+                          .trust_request_chat_template = flags.trust_request_chat_template,
+                          .cors_origin = flags.allowed_origin},
+                         *served.driver, metrics, served.emitter, Clock::Real(),
+                         RandomSource::Real());
+  net::EventLoop loop;
+  loop.Start("gateway");
+  net::HttpServerOptions options;
+  options.address = flags.host == "localhost" ? "127.0.0.1" : flags.host;
+  options.port = flags.port;
+  if (!flags.ssl_certfile.empty()) {
+    options.tls = net::TlsServerOptions{flags.ssl_certfile, flags.ssl_keyfile};
+  }
+  TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server,
+             net::HttpServer::Start(loop, options, front));
+  PrintReady(flags, *server, served);
+  first_signal.Wait();
+  ShutDown(flags, front, *served.driver, *server, second_signal);
+  served.driver->Stop();
+  loop.Stop();
+  StopLog();
+  return {};
+}
+
+void AddFlags(CLI::App& verb, ServeFlags& flags) {
+  flags.engine.Add(verb);
+  verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
+  verb.add_option("--port", flags.port, "Port; 0: any free one")->capture_default_str();
+  verb.add_option("--upstream", flags.upstream,
+                  "Serve in front of this OpenAI server instead of a model");
+  verb.add_option("--upstream-model", flags.upstream_model, "Model to ask the upstream for");
+  verb.add_option("--upstream-api-key", flags.upstream_api_key,
+                  "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
+  verb.add_option("--served-model-name", flags.served_model_names,
+                  "Name of the model in requests; repeatable");
+  verb.add_option("--api-key", flags.api_keys, "Key that clients must send; repeatable");
+  verb.add_option("--keys-file", flags.keys_file, "keys.toml: tenants and hashes of their keys");
+  verb.add_flag("--allow-unauthenticated", flags.allow_unauthenticated,
+                "Listen on a public address without keys");
+  verb.add_flag("--trust-request-chat-template", flags.trust_request_chat_template,
+                "Take chat_template from requests");
+  verb.add_option("--allowed-origin", flags.allowed_origin,
+                  "Origin that may call from a browser, or *");
+  verb.add_option("--ssl-certfile", flags.ssl_certfile, "PEM certificate chain: serve TLS");
+  verb.add_option("--ssl-keyfile", flags.ssl_keyfile, "PEM key of the certificate");
+  verb.add_option("--log-level", flags.log_level, "debug, info, warning, error, off")
+      ->capture_default_str();
+  verb.add_option("--log-format", flags.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  verb.add_option("--log-file", flags.log_file, "Append to this file instead of stderr");
+  verb.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
+                  "Seconds that open requests get after SIGTERM")
+      ->capture_default_str();
+  verb.add_option("--shutdown-settle", flags.shutdown_settle_ms,
+                  "Milliseconds between not ready and not accepting")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+std::function<ExitStatus()> AddServe(CLI::App& program) {
+  CLI::App* verb =
+      program.add_subcommand("serve", "Serve a model, or an upstream, over the OpenAI API");
+  const auto flags = std::make_shared<ServeFlags>();
+  AddFlags(*verb, *flags);
+  verb->footer(
+      "Examples:\n"
+      "  fak serve                                  the default model on 127.0.0.1:8000\n"
+      "  fak serve model.gguf --port 9000 --api-key secret --host 0.0.0.0\n"
+      "  fak serve --upstream http://127.0.0.1:8001 in front of vLLM, llama.cpp or another fak");
+  return [flags]() -> ExitStatus {
+    const Status served = Serve(*flags);
+    return served ? 0 : PrintError(served.error());
+  };
+}
+
+}  // namespace fak::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+
+#include "cli/verb.h"
+
+namespace fak::cli {
+
+// In the order of `fak --help`.
+std::span<const Verb> Verbs();
+
+std::function<ExitStatus()> AddServe(CLI::App& program);
+std::function<ExitStatus()> AddRun(CLI::App& program);
+
+}  // namespace fak::cli
