@@ -27,10 +27,12 @@ ProgressBar::~ProgressBar() {
   Finish();
 }
 
-void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
+// Whether something is to be drawn now. The word before the first blank names the task.
+bool ProgressBar::Due(std::string_view what, uint64_t done, uint64_t total) {
   const int64_t now_ns = Clock::Real().NowNs();
-  if (what != what_) {
-    what_ = what;
+  const std::string_view task = what.substr(0, what.find(' '));
+  if (task != task_) {
+    task_ = task;
     started_ns_ = now_ns;
     drawn_ns_ = 0;
     first_done_ = done;
@@ -38,43 +40,64 @@ void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
   }
   const bool last = total != 0 && done >= total;
   if (now_ns - started_ns_ < kQuietNs || (now_ns - drawn_ns_ < kRedrawNs && !last)) {
-    return;
+    return false;
   }
   drawn_ns_ = now_ns;
-  Draw(what, done, total, now_ns);
+  return true;
 }
 
-void ProgressBar::Draw(std::string_view what, uint64_t done, uint64_t total, int64_t now_ns) {
-  const double seconds = std::max(1e-3, static_cast<double>(now_ns - started_ns_) / 1e9);
-  const double rate = static_cast<double>(done - std::min(done, first_done_)) / seconds;
-  std::string text = FormatBytes(done);
+std::string ProgressBar::TimeLeft(uint64_t done, uint64_t total, double* rate) const {
+  const double seconds = std::max(1e-3, static_cast<double>(drawn_ns_ - started_ns_) / 1e9);
+  *rate = static_cast<double>(done - std::min(done, first_done_)) / seconds;
+  if (total <= done || *rate <= 0.0) {
+    return "";
+  }
+  const double left = static_cast<double>(total - done) / *rate;
+  return "  " + FormatDuration(static_cast<int64_t>(left * 1e9)) + " left";
+}
+
+void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
+  if (!Due(what, done, total)) {
+    return;
+  }
+  double rate = 0.0;
+  const std::string left = TimeLeft(done, total, &rate);
+  std::string text = std::string(what) + "  " + FormatBytes(done);
   if (total != 0) {
     text += " of " + FormatBytes(total);
   }
-  text += "  " + FormatBytes(static_cast<uint64_t>(rate)) + "/s";
-  if (total > done && rate > 1.0) {
-    const double left = static_cast<double>(total - done) / rate;
-    text += "  " + FormatDuration(static_cast<int64_t>(left * 1e9)) + " left";
+  Draw(text + "  " + FormatBytes(static_cast<uint64_t>(rate)) + "/s" + left, done, total);
+}
+
+void ProgressBar::ShowCount(std::string_view what, uint64_t done, uint64_t total) {
+  if (!Due(what, done, total)) {
+    return;
   }
+  double rate = 0.0;
+  const std::string left = TimeLeft(done, total, &rate);
+  Draw(std::string(what) + "  " + std::to_string(done) + " of " + std::to_string(total) + left,
+       done, total);
+}
+
+void ProgressBar::Draw(const std::string& text, uint64_t done, uint64_t total) {
   if (!terminal_) {
     const int tenths = total == 0 ? 0 : static_cast<int>(10 * done / total);
     if (tenths != tenths_) {
       tenths_ = tenths;
-      std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(what.size()), what.data(), text.c_str());
+      std::fprintf(stderr, "%s\n", text.c_str());
     }
     return;
   }
   std::string bar;
-  const int room = TerminalWidth() - static_cast<int>(what.size() + text.size()) - 6;
+  const int room = TerminalWidth() - static_cast<int>(text.size()) - 4;
   if (total != 0 && room >= 10) {
     const int width = std::min(room, 40);
     const int filled =
         static_cast<int>(static_cast<uint64_t>(width) * std::min(done, total) / total);
-    bar = " [" + std::string(static_cast<size_t>(filled), '#') +
-          std::string(static_cast<size_t>(width - filled), '.') + "]";
+    bar = "[" + std::string(static_cast<size_t>(filled), '#') +
+          std::string(static_cast<size_t>(width - filled), '.') + "] ";
   }
-  std::fprintf(stderr, "\r\x1b[K%.*s%s %s", static_cast<int>(what.size()), what.data(), bar.c_str(),
-               text.c_str());
+  std::fprintf(stderr, "\r\x1b[K%s%s", bar.c_str(), text.c_str());
   std::fflush(stderr);
   visible_ = true;
 }

@@ -16,16 +16,20 @@ class ProgressBar {
 
   // total 0: not known.
   void Show(std::string_view what, uint64_t done, uint64_t total);
+  // The same for things that are counted.
+  void ShowCount(std::string_view what, uint64_t done, uint64_t total);
   // A line of its own above the bar.
   void Note(std::string_view line);
   // Leaves the terminal's line clean.
   void Finish();
 
  private:
-  void Draw(std::string_view what, uint64_t done, uint64_t total, int64_t now_ns);
+  bool Due(std::string_view what, uint64_t done, uint64_t total);
+  void Draw(const std::string& text, uint64_t done, uint64_t total);
+  std::string TimeLeft(uint64_t done, uint64_t total, double* rate) const;
 
   const bool terminal_;
-  std::string what_;
+  std::string task_;
   int64_t started_ns_ = 0;
   int64_t drawn_ns_ = 0;
   uint64_t first_done_ = 0;  // resumed downloads don't count into the rate

@@ -6,8 +6,9 @@ namespace fak::cli {
 
 std::span<const Verb> Verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"serve", AddServe},
-      Verb{"run", AddRun},
+      Verb{"serve", AddServe},           Verb{"run", AddRun},
+      Verb{"inspect", AddInspect},       Verb{"tokenize", AddTokenize},
+      Verb{"perplexity", AddPerplexity},
   };
   return kVerbs;
 }

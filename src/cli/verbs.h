@@ -11,5 +11,8 @@ std::span<const Verb> Verbs();
 
 std::function<ExitStatus()> AddServe(CLI::App& program);
 std::function<ExitStatus()> AddRun(CLI::App& program);
+std::function<ExitStatus()> AddInspect(CLI::App& program);
+std::function<ExitStatus()> AddTokenize(CLI::App& program);
+std::function<ExitStatus()> AddPerplexity(CLI::App& program);
 
 }  // namespace fak::cli

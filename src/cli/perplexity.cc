@@ -1,0 +1,71 @@
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "cli/engine_flags.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "engine/perplexity.h"
+#include "text/tokenizer.h"
+
+namespace fak::cli {
+namespace {
+
+struct PerplexityFlags {
+  EngineFlags engine;
+  std::string file;
+  uint32_t window = 512;
+  bool json = false;
+};
+
+Status Measure(const PerplexityFlags& flags) {
+  TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kHttpBodyBytesMax));
+  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
+  TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
+  const std::vector<int32_t> tokens = loaded.card->tokenizer->Encode(text);
+  ProgressBar bar;
+  TRY_ASSIGN(const engine::PerplexityReport report,
+             engine::MeasurePerplexity(
+                 loaded, tokens, flags.window, [&bar](uint32_t done, uint32_t all, double so_far) {
+                   char what[64];
+                   std::snprintf(what, sizeof what, "perplexity %.4f", so_far);
+                   bar.ShowCount(what, done, all);
+                 }));
+  bar.Finish();
+  if (flags.json) {
+    std::string out;
+    JsonWriter json(out);
+    json.BeginObject().Key("model").String(model.name).Key("perplexity").Double(report.perplexity);
+    json.Key("standard_error").Double(report.error).Key("tokens_scored").Uint(report.scored);
+    json.Key("windows").Uint(report.windows).Key("window").Uint(flags.window).EndObject();
+    std::printf("%s\n", out.c_str());
+  } else {
+    std::printf("perplexity %.4f +/- %.4f (%s, %u windows of %u tokens, %llu scored)\n",
+                report.perplexity, report.error, model.name.c_str(), report.windows, flags.window,
+                static_cast<unsigned long long>(report.scored));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::function<ExitStatus()> AddPerplexity(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand(
+      "perplexity", "How well a model predicts a text, as llama.cpp measures it");
+  const auto flags = std::make_shared<PerplexityFlags>();
+  flags->engine.Add(*verb);
+  verb->get_option("model")->required();
+  verb->add_option("file", flags->file, "Text file")->required();
+  verb->add_option("--window", flags->window, "Tokens a window; the second half is scored")
+      ->capture_default_str();
+  verb->add_flag("--json", flags->json, "Print JSON");
+  verb->footer("Example:\n  fak perplexity smollm2 wiki.test.raw");
+  return [flags]() -> ExitStatus {
+    const Status measured = Measure(*flags);
+    return measured ? 0 : PrintError(measured.error());
+  };
+}
+
+}  // namespace fak::cli
