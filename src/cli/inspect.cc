@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/json.h"
 #include "base/strings.h"
 #include "cli/engine_flags.h"
 #include "cli/verbs.h"

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "cli/engine_flags.h"
 #include "cli/progress.h"

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "cli/engine_flags.h"
