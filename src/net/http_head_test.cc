@@ -156,7 +156,8 @@ struct GoodResponse {
 TEST(ResponseHead, FindsTheEndOfTheBody) {
   const GoodResponse cases[] = {
       {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", HttpFraming::kLength, 5, true},
-      {"HTTP/1.1 200 \r\nContent-Length: 5\r\nContent-Length: 5\r\n", HttpFraming::kLength, 5, true},
+      {"HTTP/1.1 200 \r\nContent-Length: 5\r\nContent-Length: 5\r\n", HttpFraming::kLength, 5,
+       true},
       {"HTTP/1.1 200 \r\ntransfer-encoding: Chunked\r\n", HttpFraming::kChunked, 0, true},
       {"HTTP/1.1 200 OK\r\n", HttpFraming::kUntilClose, 0, false},
       {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n", HttpFraming::kLength, 5, false},

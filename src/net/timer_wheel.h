@@ -35,8 +35,8 @@ class Timer : private internal::TimerLink {
 
   // Calls on_fire once, `delay_ms` from now: never early, at most a tick late (see TimerWheel), and
   // never from inside this call. Arming an armed timer moves it. O(1); a system call only when no
-  // other timer of the loop is due sooner. on_fire may arm or disarm any timer and destroy any
-  // other one.
+  // other timer of the loop is due sooner. on_fire may arm, disarm or destroy any timer, its own
+  // as the last thing it does.
   void ArmMs(int64_t delay_ms);
   void Disarm();
   bool armed() const { return !empty(); }

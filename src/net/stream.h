@@ -1,0 +1,59 @@
+// Hot path: bench/e2e (gateway streams).
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "net/asio.h"
+
+namespace fak::net {
+
+// A TCP connection, with or without TLS: one set of operations for both. One read and one write
+// may be open at a time. Loop thread only.
+class Stream {
+ public:
+  using Tls = asio::ssl::stream<tcp::socket>;
+
+  explicit Stream(tcp::socket socket) : stream_(std::move(socket)) {}
+  // `context` must outlive the stream.
+  Stream(tcp::socket socket, asio::ssl::context& context)
+      : stream_(std::in_place_type<Tls>, std::move(socket), context) {}
+
+  // Turns a connected plain stream into one with TLS; the handshake is still to be made.
+  void StartTls(asio::ssl::context& context) {
+    tcp::socket plain = std::move(std::get<tcp::socket>(stream_));
+    stream_.emplace<Tls>(std::move(plain), context);
+  }
+
+  bool tls() const { return std::holds_alternative<Tls>(stream_); }
+  Tls& tls_stream() { return std::get<Tls>(stream_); }
+  tcp::socket& socket() {
+    return tls() ? std::get<Tls>(stream_).next_layer() : std::get<tcp::socket>(stream_);
+  }
+
+  template <class Handler>
+  void AsyncRead(asio::mutable_buffer buffer, Handler&& handler) {
+    std::visit([&](auto& s) { s.async_read_some(buffer, std::forward<Handler>(handler)); },
+               stream_);
+  }
+  template <class Handler>
+  void AsyncWrite(asio::const_buffer buffer, Handler&& handler) {
+    std::visit([&](auto& s) { s.async_write_some(buffer, std::forward<Handler>(handler)); },
+               stream_);
+  }
+
+  // Both sides see an orderly end or, with `reset`, an error. Open operations end with
+  // operation_aborted.
+  void Close(bool reset = false) {
+    error_code ignored;
+    if (reset) {
+      socket().set_option(asio::socket_base::linger(true, 0), ignored);
+    }
+    socket().close(ignored);
+  }
+
+ private:
+  std::variant<tcp::socket, Tls> stream_;
+};
+
+}  // namespace fak::net
