@@ -30,7 +30,6 @@ class HttpClient::Impl : public std::enable_shared_from_this<HttpClient::Impl> {
 
   EventLoop& loop;
   const HttpClientOptions options;
-  const std::unique_ptr<asio::ssl::context> tls;
   HttpClientStats totals;  // the counters of it
 
  private:
@@ -40,12 +39,14 @@ class HttpClient::Impl : public std::enable_shared_from_this<HttpClient::Impl> {
     size_t open = 0;  // idle ones, and ones being connected, included
   };
 
+  [[nodiscard]] Result<asio::ssl::context*> Tls();
   void ConnectNew(const std::shared_ptr<UpstreamExchange>& exchange, const Origin& origin);
   std::shared_ptr<ClientConnection> TakeIdle(Pool& pool);
   // Serves who waits, and forgets a pool that nobody needs.
   void ServeWaiting(const Origin& origin);
   void Sweep();
 
+  std::unique_ptr<asio::ssl::context> tls_;  // made when it is needed first
   std::map<Origin, Pool> pools_;
   std::unordered_map<UpstreamExchange*, std::shared_ptr<UpstreamExchange>> exchanges_;
   bool stopped_ = false;

@@ -17,7 +17,7 @@ HttpClient::Impl::Impl(EventLoop& event_loop, HttpClientOptions client_options,
                        std::unique_ptr<asio::ssl::context> tls_context)
     : loop(event_loop),
       options(std::move(client_options)),
-      tls(std::move(tls_context)),
+      tls_(std::move(tls_context)),
       sweep_(loop.timers(), [this] { Sweep(); }) {}
 
 std::shared_ptr<UpstreamExchange> HttpClient::Impl::Send(HttpClientRequest request,
@@ -51,13 +51,30 @@ void HttpClient::Impl::Acquire(const std::shared_ptr<UpstreamExchange>& exchange
   }
 }
 
+// OpenSSL takes a tenth of a second to read the system's certificates, which a client that never
+// speaks TLS shall not pay.
+Result<asio::ssl::context*> HttpClient::Impl::Tls() {
+  if (tls_ == nullptr) {
+    TRY_ASSIGN(tls_, MakeClientContext(options.tls));
+  }
+  return tls_.get();
+}
+
 void HttpClient::Impl::ConnectNew(const std::shared_ptr<UpstreamExchange>& exchange,
                                   const Origin& origin) {
+  Result<asio::ssl::context*> tls = nullptr;
+  if (origin.tls) {
+    tls = Tls();
+  }
+  if (!tls) {
+    loop.Post([exchange, error = std::move(tls).error()] { exchange->Fail(error); });
+    return;
+  }
   ++pools_[origin].open;
   ++totals.connects_total;
   const auto connection = std::make_shared<ClientConnection>(loop.impl().context, origin);
   exchange->Connecting(connection);
-  Connect(connection, tls.get(), options.tls, [exchange, connection](Status status) {
+  Connect(connection, *tls, options.tls, [exchange, connection](Status status) {
     if (exchange->ended()) {
       return;
     }
@@ -191,7 +208,10 @@ HttpClientStats HttpClient::Impl::Stats() const {
 HttpClient::HttpClient(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<HttpClient>> HttpClient::Make(EventLoop& loop, HttpClientOptions options) {
-  TRY_ASSIGN(auto tls, MakeClientContext(options.tls));
+  std::unique_ptr<asio::ssl::context> tls;
+  if (!options.tls.ca_file.empty()) {
+    TRY_ASSIGN(tls, MakeClientContext(options.tls));
+  }
   auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(tls));
   return std::unique_ptr<HttpClient>(new HttpClient(std::move(impl)));  // tidy: allow new: private
 }

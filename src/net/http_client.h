@@ -100,7 +100,8 @@ struct HttpClientStats {
 // do harm: none of its bytes had left, or its method is GET, HEAD or OPTIONS and no byte of a
 // response had come.
 //
-// Loop thread only, but for making and destroying it (any thread).
+// Loop thread only, but for making and destroying it (any thread). The first connection with TLS
+// holds the loop up for about 0.1 s, in which the system's certificates are read.
 class HttpClient {
  public:
   // kInvalidArgument when the CA file can't be used.

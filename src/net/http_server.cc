@@ -1,5 +1,7 @@
 #include "net/http_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -22,6 +24,17 @@ namespace {
 
 constexpr int kAcceptAgainMs = 50;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
+// Bytes that the kernel takes beyond what is on its way to the client. Without this it takes some
+// megabytes a connection, which a slow reader would cost us, and which would be stale by then.
+constexpr int kUnsentBytesMax = 128 * 1024;
+
+// Fails when the connection is gone already.
+bool SetOptions(tcp::socket& socket) {
+  error_code error;
+  socket.set_option(tcp::no_delay(true), error);
+  return !error && setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT,
+                              &kUnsentBytesMax, sizeof kUnsentBytesMax) == 0;
+}
 
 std::string HttpDate(int64_t unix_seconds) {
   constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -121,11 +134,8 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
     refused_total.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (!error) {
-    socket.set_option(tcp::no_delay(true), error);
-  }
-  if (error) {
-    return;  // gone already
+  if (error || !SetOptions(socket)) {
+    return;
   }
   accepted_total.fetch_add(1, std::memory_order_relaxed);
   connections_open.fetch_add(1, std::memory_order_relaxed);
