@@ -5,7 +5,7 @@
 // vec_avx512.h or vec_neon.h. Each offers the names below; every operation is one IEEE operation a
 // lane, or exact on integers, so that one source gives one result everywhere.
 //
-//   kLanes          lanes of the native vectors: 1, 8, 16, 4
+//   kLanes          lanes of the native vectors: 4, 8, 16, 4
 //   F32, I32        native vectors of float and int32_t
 //   F32x16, I32x16  16 lanes (rule 3 sums in 16): the width to write norms, attention and
 //                   activations in
@@ -34,3 +34,10 @@
 // inline function or template of any other header, the standard library's included (a test reads
 // their weak symbols).
 #define FAK_VEC inline __attribute__((always_inline))
+
+// Before a loop whose count is a constant: its bodies one after the other.
+#if defined(__clang__)
+#define FAK_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define FAK_UNROLL _Pragma("GCC unroll 64")
+#endif

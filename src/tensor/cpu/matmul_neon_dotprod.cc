@@ -1,0 +1,18 @@
+// Hot path: bench/micro/matmul_bench.cc.
+#include "tensor/cpu/matmul_tables.h"
+
+#ifdef __aarch64__
+
+#include "tensor/cpu/dot_neon.h"
+#include "tensor/cpu/layout.h"
+
+namespace fak::tensor::cpu {
+namespace neon_dotprod {
+#include "tensor/cpu/matmul_kernels.inl"
+}  // namespace neon_dotprod
+
+constinit const MatmulKernels kMatmulNeonDotprod = neon_dotprod::MakeKernels("neon_dotprod");
+
+}  // namespace fak::tensor::cpu
+
+#endif
