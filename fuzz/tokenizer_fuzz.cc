@@ -55,10 +55,12 @@ void CheckSegments(const Tokenizer& tokenizer, std::string_view text, size_t cut
   const std::string decoded = tokenizer.Decode(ids, {.skip_special = false});
   CHECK(decoded == AsRead(tokenizer, std::string(text)));
   Detokenizer detokenizer(tokenizer, {.skip_special = false});
-  std::string shown;
+  std::string shown, piece;
   for (const int32_t id : ids) {
-    detokenizer.Feed(id, shown);
-    CHECK(IsValidUtf8(shown));
+    piece.clear();
+    detokenizer.Feed(id, piece);
+    CHECK(IsValidUtf8(piece));
+    shown += piece;
   }
   detokenizer.Flush(shown);
   CHECK(shown == ReplaceInvalidUtf8(decoded));
@@ -79,16 +81,16 @@ void CheckStops(std::string_view text, size_t cut) {
 }  // namespace fak::text
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) {
+  if (size < 2) {
     return 0;
   }
-  // The first byte says where the rest is cut.
-  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const size_t cut = text.empty() ? 0 : data[0] % (text.size() + 1);
-  for (const auto& tokenizer : fak::text::Tokenizers()) {
-    fak::text::CheckUserText(*tokenizer, text);
-    fak::text::CheckSegments(*tokenizer, text, cut);
-  }
+  // The first byte picks the tokenizer, the second says where the rest is cut.
+  const auto& tokenizers = fak::text::Tokenizers();
+  const auto& tokenizer = *tokenizers[data[0] % tokenizers.size()];
+  const std::string text(reinterpret_cast<const char*>(data) + 2, size - 2);
+  const size_t cut = data[1] % (text.size() + 1);
+  fak::text::CheckUserText(tokenizer, text);
+  fak::text::CheckSegments(tokenizer, text, cut);
   fak::text::CheckStops(text, cut);
   return 0;
 }

@@ -22,9 +22,10 @@ StopMatcher::StopMatcher(std::span<const std::string> stops, bool include_stop)
     }
     stops_.push_back(std::move(stop));
   }
-  // Of stop strings that end at the same byte, the longest is met first.
-  std::stable_sort(stops_.begin(), stops_.end(),
-                   [](const Stop& a, const Stop& b) { return a.text.size() > b.text.size(); });
+  // Of stop strings that end at the same byte, the longest is met first; of equals, the first.
+  std::sort(stops_.begin(), stops_.end(), [](const Stop& a, const Stop& b) {
+    return a.text.size() != b.text.size() ? a.text.size() > b.text.size() : a.index < b.index;
+  });
 }
 
 std::optional<size_t> StopMatcher::Feed(std::string_view text, std::string& out) {
