@@ -13,7 +13,8 @@ namespace fak::tensor::spec {
 
 inline constexpr uint64_t kWeightOne = uint64_t{1} << 40;  // weight of the likeliest token
 
-// floor(exp(logit − max) · 2^40). max is MaxOf the row; a logit of -inf weighs 0.
+// floor(exp(logit − max) · 2^40). max is MaxOf the row; a logit of -inf weighs 0,
+// NaN never gets here (rule 2).
 FAK_HD inline uint64_t SampleWeight(float logit, float max) {
   return static_cast<uint64_t>(Exp(logit - max) * 0x1p40f);
 }
