@@ -35,7 +35,9 @@ int main(int argc, char** argv) {
     if (!verb->parsed()) {
       continue;
     }
-    if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(*verb, config_path);
+    // "bench model": the flags are the inner verb's.
+    CLI::App* flags = verb->get_subcommands().empty() ? verb : verb->get_subcommands().front();
+    if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(*flags, config_path);
         !applied) {
       fak::cli::PrintError(applied.error());
       return 2;

@@ -14,6 +14,8 @@ std::span<const Verb> Verbs() {
       Verb{"inspect", AddInspect},
       Verb{"tokenize", AddTokenize},
       Verb{"perplexity", AddPerplexity},
+      Verb{"bench", AddBench},
+      Verb{"capabilities", AddCapabilities},
   };
   return kVerbs;
 }
