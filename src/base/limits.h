@@ -18,7 +18,7 @@ inline constexpr int kHttpIdleTimeoutMs = 75'000;
 inline constexpr int kHttpWriteStallTimeoutMs = 60'000;
 inline constexpr size_t kHttpConnectionsMax = 10'000;
 inline constexpr size_t kHttpReadAheadBytesMax = 64 * 1024;  // while a request is answered
-inline constexpr size_t kHttpFieldsMax = 256;                 // header fields of a message
+inline constexpr size_t kHttpFieldsMax = 256;                // header fields of a message
 inline constexpr int kHttpLingerMs = 2'000;
 // HTTP client, for each upstream
 inline constexpr size_t kUpstreamConnectionsMax = 1024;
@@ -44,7 +44,7 @@ inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native
 inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
 inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;         // of an error's body
 // Gateway
-inline constexpr size_t kPrepareQueueMax = 1024;  // requests that wait to be tokenised
+inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
 // Model files
 inline constexpr uint64_t kGgufHeadBytesMax = 512ull * 1024 * 1024;  // metadata and tensor infos
@@ -66,8 +66,8 @@ inline constexpr size_t kTokenizerJsonBytesMax = 128 * 1024 * 1024;
 inline constexpr size_t kTemplateBytesMax = 1024 * 1024;
 inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;
 inline constexpr int kTemplateStepsMax = 10'000'000;
-inline constexpr int kTemplateDepthMax =
-    128;  // nesting of statements and expressions in the source
+inline constexpr int kTemplateDepthMax = 128;       // of statements and expressions in the source
+inline constexpr int kTemplateValueDepthMax = 256;  // containers inside containers
 inline constexpr int kTemplateEvalDepthMax = 1000;  // nesting at run time, through macros
 // Log
 inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
