@@ -80,7 +80,7 @@ struct SequenceRows {
   uint32_t first_position = 0;
   // Block n holds positions [n · block_size, (n+1) · block_size); covers the last row's position.
   // Blocks that this step writes (those of its rows) are owned by this sequence alone.
-  std::span<const BlockId> blocks;
+  std::span<const BlockId> blocks = {};
   StateSlot state = kNoState;
 };
 
@@ -91,10 +91,10 @@ constexpr int32_t FromPreviousSample(uint32_t i) {
 
 // Views are borrowed until Wait() returns.
 struct StepInput {
-  std::span<const int32_t> tokens;          // one a row; ids, or FromPreviousSample(i)
-  std::span<const SequenceRows> sequences;  // in row order, covering all rows
-  std::span<const uint32_t> logit_rows;     // ascending
-  std::span<const SampleSpec> samples;      // empty, or one a logit row
+  std::span<const int32_t> tokens = {};          // one a row; ids, or FromPreviousSample(i)
+  std::span<const SequenceRows> sequences = {};  // in row order, covering all rows
+  std::span<const uint32_t> logit_rows = {};     // ascending
+  std::span<const SampleSpec> samples = {};      // empty, or one a logit row
 };
 
 // Views stay valid until the next Submit().

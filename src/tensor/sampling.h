@@ -33,10 +33,10 @@ struct SampleSpec {
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
   float repetition_penalty = 1.0f;
-  std::span<const TokenCount> counts;  // tokens the penalties apply to; ascending ids
-  std::span<const TokenBias> bias;     // ascending ids
-  std::span<const uint64_t> allowed;   // bit t of word t/64: token t may be drawn; empty: all
-  int32_t score_token = -1;            // >= 0: draw nothing, report this token's log probability
+  std::span<const TokenCount> counts = {};  // tokens the penalties apply to; ascending ids
+  std::span<const TokenBias> bias = {};     // ascending ids
+  std::span<const uint64_t> allowed = {};   // bit t of word t/64: token t may be drawn; empty: all
+  int32_t score_token = -1;   // >= 0: draw nothing, report this token's log probability
   int32_t top_logprobs = -1;  // -1: no log probabilities; n: of the token and of the n likeliest
 };
 

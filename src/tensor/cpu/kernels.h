@@ -8,7 +8,7 @@
 #include "tensor/kv_spec.h"
 #include "tensor/program.h"
 
-// What the CPU back end computes besides matrix products (matmul.h) and sampling, as one table of
+// What the CPU back end computes besides matrix products (matmul.h), as one table of
 // functions an instruction set. kernels_scalar.cc is the specification made runnable: it is
 // written with spec/ alone. The others are kernels.inl compiled for their ISA and give its bits.
 namespace fak::tensor::cpu {
@@ -67,6 +67,19 @@ struct Kernels {
   // o + i · stride. Writes dim values.
   void (*combine)(const float* maxima, const float* sums, const float* o, uint32_t n,
                   uint32_t stride, uint32_t dim, float* out);
+
+  // Sampling. The largest of n >= 1 values, -0 made +0; with a NaN among them the result is
+  // undefined.
+  float (*max_of)(const float* x, uint32_t n);
+  // The first index of the largest value.
+  uint32_t (*arg_max)(const float* x, uint32_t n);
+  // y = x / divisor.
+  void (*divide)(const float* x, float divisor, uint32_t n, float* y);
+  // spec::SampleWeight of each, and their sum.
+  void (*weights)(const float* x, float max, uint32_t n, uint64_t* out);
+  uint64_t (*weight_sum)(const float* x, float max, uint32_t n);
+  // How many of x are greater than the bound.
+  uint32_t (*count_above)(const float* x, float bound, uint32_t n);
 };
 
 // isa must be one of CpuIsas().

@@ -10,6 +10,7 @@
 #include "tensor/spec/reduce.h"
 #include "tensor/spec/rope.h"
 #include "tensor/spec/router.h"
+#include "tensor/spec/sampling.h"
 #include "tensor/spec/scalar.h"
 
 namespace fak::tensor::cpu {
@@ -122,6 +123,38 @@ void Combine(const float* maxima, const float* sums, const float* o, uint32_t n,
   }
 }
 
+float MaxOf(const float* x, uint32_t n) {
+  return spec::MaxOf(x, n);
+}
+
+uint32_t ArgMax(const float* x, uint32_t n) {
+  return static_cast<uint32_t>(spec::ArgMax(x, n));
+}
+
+void Divide(const float* x, float divisor, uint32_t n, float* y) {
+  for (uint32_t i = 0; i < n; ++i) {
+    y[i] = x[i] / divisor;
+  }
+}
+
+void Weights(const float* x, float max, uint32_t n, uint64_t* out) {
+  for (uint32_t i = 0; i < n; ++i) {
+    out[i] = spec::SampleWeight(x[i], max);
+  }
+}
+
+uint64_t WeightSum(const float* x, float max, uint32_t n) {
+  return spec::WeightSum(x, n, max);
+}
+
+uint32_t CountAbove(const float* x, float bound, uint32_t n) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    count += x[i] > bound ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 extern const Kernels kScalarKernels;
@@ -137,6 +170,12 @@ const Kernels kScalarKernels = {
     .store = Store,
     .attend = Attend,
     .combine = Combine,
+    .max_of = MaxOf,
+    .arg_max = ArgMax,
+    .divide = Divide,
+    .weights = Weights,
+    .weight_sum = WeightSum,
+    .count_above = CountAbove,
 };
 
 }  // namespace fak::tensor::cpu

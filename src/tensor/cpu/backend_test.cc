@@ -1,0 +1,279 @@
+#include "tensor/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor/cpu/reference_test.h"
+#include "tensor/cpu/runner_test.h"
+
+namespace fak::tensor::cpu {
+namespace {
+
+std::vector<Cut> Cuts() {
+  std::vector<Cut> cuts;
+  for (const Isa isa : CpuIsas()) {
+    cuts.push_back({isa, 1, 16, 1});
+    cuts.push_back({isa, 2, 32, 7});
+    cuts.push_back({isa, 3, 256, 64});
+    cuts.push_back({isa, 2, 64, 512});
+  }
+  return cuts;
+}
+
+class EveryShape : public testing::TestWithParam<TestShape> {};
+INSTANTIATE_TEST_SUITE_P(CpuBackend, EveryShape, testing::ValuesIn(TestShapes()),
+                         [](const auto& shape) { return shape.param.name; });
+
+// 300 positions: more than one split of 256, and tiles of 16 that aren't whole.
+TEST_P(EveryShape, GivesTheSpecificationsBitsHoweverCut) {
+  const TestModel model(GetParam());
+  const std::vector<int32_t> tokens = RandomTokens(300, model.shape().vocabulary, 5);
+  const TestModel::Expected expected = model.Run(tokens);
+  for (const Cut& cut : Cuts()) {
+    SCOPED_TRACE(Print(cut));
+    Runner runner(model, cut);
+    Runner::Sequence sequence = runner.Start(tokens);
+    runner.Finish(sequence, cut.chunk);
+    ExpectEqual(expected, runner, sequence);
+  }
+}
+
+TEST_P(EveryShape, GivesTheSameBitsAloneAndInABatch) {
+  const TestModel model(GetParam());
+  for (const Isa isa : CpuIsas()) {
+    const Cut cut{isa, 3, 16, 1};
+    SCOPED_TRACE(Print(cut));
+    Runner runner(model, cut);
+    std::vector<Runner::Sequence> sequences;
+    std::vector<Runner::Sequence*> all;
+    for (uint32_t i = 0; i < 6; ++i) {
+      sequences.push_back(runner.Start(RandomTokens(9 + 7 * i, model.shape().vocabulary, i)));
+    }
+    for (Runner::Sequence& sequence : sequences) {
+      all.push_back(&sequence);
+    }
+    // Ragged: everyone brings up to 5 rows until it is done.
+    while (!all.empty()) {
+      runner.Step(all, 5);
+      std::erase_if(all, [](const auto* s) { return s->done == s->tokens.size(); });
+    }
+    for (const Runner::Sequence& sequence : sequences) {
+      ExpectEqual(model.Run(sequence.tokens), runner, sequence);
+    }
+  }
+}
+
+TestShape ShapeNamed(const std::string& name) {
+  const std::vector<TestShape> shapes = TestShapes();
+  return *std::ranges::find(shapes, name, &TestShape::name);
+}
+
+TEST(CpuBackend, ContinuesFromCopiedBlocksAsIfItHadComputedThem) {
+  const TestModel model(ShapeNamed("plain"));
+  for (const uint32_t block_size : {16u, 64u}) {
+    Runner runner(model, {CpuIsas().back(), 2, block_size, 8});
+    std::vector<int32_t> tokens = RandomTokens(50, 101, 3);
+    Runner::Sequence first = runner.Start(tokens);
+    runner.Finish(first, 8);
+    // A second sequence shares the first 39 positions: whole blocks as they are, the last copied.
+    for (size_t i = 39; i < tokens.size(); ++i) {
+      tokens[i] = (tokens[i] + 1) % 101;
+    }
+    Runner::Sequence second = runner.Start(tokens);
+    const uint32_t whole = 39 / block_size;
+    for (uint32_t i = 0; i < whole; ++i) {
+      second.blocks[i] = first.blocks[i];
+    }
+    runner.backend().CopyBlock(first.blocks[whole], second.blocks[whole], 39 % block_size);
+    second.done = 39;
+    second.logits.assign(first.logits.begin(), first.logits.begin() + 39);
+    runner.Finish(second, 4);
+    ExpectEqual(model.Run(tokens), runner, second);
+    ExpectEqual(model.Run(first.tokens), runner, first);
+  }
+}
+
+TEST(CpuBackend, ContinuesFromKvOfAnotherBackEndWithOtherBlocks) {
+  const TestModel model(ShapeNamed("gemma"));
+  const std::vector<int32_t> tokens = RandomTokens(60, 101, 4);
+  Runner prefill(model, {Isa::kScalar, 1, 16, 60});
+  Runner::Sequence from = prefill.Start({tokens.begin(), tokens.begin() + 45});
+  prefill.Finish(from, 45);
+  Runner decode(model, {CpuIsas().back(), 2, 64, 1});
+  Runner::Sequence to = decode.Start(tokens);
+  for (uint32_t layer = 0; layer < model.shape().layers; ++layer) {
+    for (const KvPart part : {KvPart::kKey, KvPart::kValue}) {
+      const std::vector<std::byte> kv = prefill.Kv(from, layer, part);
+      decode.backend().WriteKv(to.blocks[0], layer, part, 0, 45, kv);
+    }
+  }
+  to.done = 45;
+  to.logits = from.logits;
+  decode.Finish(to, 1);
+  ExpectEqual(model.Run(tokens), decode, to);
+}
+
+TEST(CpuBackend, EndsOnlyTheSequenceThatIsNotFinite) {
+  const TestModel model(ShapeNamed("quantised32"));
+  for (const Isa isa : CpuIsas()) {
+    Runner runner(model, {isa, 2, 16, 8});
+    Runner::Sequence good = runner.Start(RandomTokens(12, 101, 1));
+    Runner::Sequence bad = runner.Start(RandomTokens(12, 101, 2));
+    runner.Step({&good, &bad}, 8);
+    EXPECT_EQ(runner.finite(), (std::vector<uint8_t>{1, 1}));
+    const uint16_t nan = 0x7e00;
+    std::vector<std::byte> row(size_t{model.shape().heads.dim} * 2);
+    for (size_t i = 0; i < row.size(); i += 2) {
+      std::memcpy(row.data() + i, &nan, 2);
+    }
+    runner.backend().WriteKv(bad.blocks[0], 1, KvPart::kValue, 5, 1, row);
+    runner.Step({&bad, &good}, 4);
+    EXPECT_EQ(runner.finite(), (std::vector<uint8_t>{0, 1}));
+    ExpectEqual(model.Run(good.tokens), runner, good);
+  }
+}
+
+TEST(CpuBackend, CountsKvValuesThatItClamped) {
+  TestShape shape = ShapeNamed("quantised256");
+  shape.bias_scale = 1e5f;
+  const TestModel model(shape);
+  const std::vector<int32_t> tokens = RandomTokens(5, 101, 1);
+  const TestModel::Expected expected = model.Run(tokens);
+  ASSERT_GT(expected.clamped, 0u);
+  for (const Isa isa : CpuIsas()) {
+    Runner runner(model, {isa, 2, 16, 1});
+    Runner::Sequence sequence = runner.Start(tokens);
+    runner.Finish(sequence, 5);
+    EXPECT_EQ(runner.backend().kv_values_clamped(), expected.clamped);
+    ExpectEqual(expected, runner, sequence);
+  }
+}
+
+TEST(CpuBackend, GivesOtherLogitsWhenASumsOrderIsWrong) {
+  for (const Isa isa : CpuIsas()) {
+    TestShape shape = ShapeNamed("plain");
+    shape.ff = 1600;  // more than two chunks, or order couldn't matter
+    const TestModel model(shape);
+    Runner right(model, {isa, 1, 16, 8});
+    Runner wrong(model, {isa, 1, 16, 8}, /*wrong_order=*/true);
+    Runner::Sequence a = right.Start(RandomTokens(8, 101, 1));
+    Runner::Sequence b = wrong.Start(a.tokens);
+    right.Finish(a, 8);
+    wrong.Finish(b, 8);
+    EXPECT_FALSE(SameBits(a.logits.back(), b.logits.back())) << IsaName(isa);
+  }
+}
+
+// A decode loop that never looks at the tokens it feeds back.
+TEST(CpuBackend, TakesTokensFromThePreviousStep) {
+  const TestModel model(ShapeNamed("plain"));
+  Runner runner(model, {CpuIsas().back(), 2, 16, 1});
+  Runner::Sequence sequence = runner.Start(std::vector<int32_t>(20, 7));
+  std::vector<int32_t> seen = {7, 8, 9};
+  const std::vector<int32_t> prompt = seen;
+  for (uint32_t position = 0; position < 20;) {
+    const bool first = position == 0;
+    const std::vector<int32_t> tokens = first ? prompt : std::vector{FromPreviousSample(0)};
+    const std::vector<SequenceRows> rows = {{.first_row = 0,
+                                             .rows = static_cast<uint32_t>(tokens.size()),
+                                             .first_position = position,
+                                             .blocks = sequence.blocks}};
+    const std::vector<uint32_t> logit_rows = {static_cast<uint32_t>(tokens.size() - 1)};
+    position += static_cast<uint32_t>(tokens.size());
+    const std::vector<SampleSpec> samples = {{.seed = 5, .position = position}};
+    ASSERT_TRUE(runner.executable().Submit({tokens, rows, logit_rows, samples}));
+    const Result<StepOutput> output = runner.executable().Wait();
+    ASSERT_TRUE(output.has_value());
+    ASSERT_EQ(output->samples.size(), 1u);
+    ASSERT_GE(output->samples[0].token, 0);
+    seen.push_back(output->samples[0].token);
+  }
+  seen.pop_back();
+  sequence.done = 20;
+  ExpectEqual(model.Run(seen), runner, sequence);
+}
+
+TEST(CpuBackend, NamesTheKernelsOfAProgramOnce) {
+  const TestModel model(ShapeNamed("mixed_classes"));
+  Runner runner(model, {Isa::kScalar, 1, 16, 1});
+  const std::vector<std::string> lines = runner.executable().Kernels();
+  EXPECT_NE(std::ranges::find(lines, "norm_qkv: q5_k scalar"), lines.end());
+  EXPECT_NE(std::ranges::find(lines, "attention: scalar"), lines.end());
+  EXPECT_NE(std::ranges::find(lines, "sample: scalar"), lines.end());
+  for (const std::string& line : lines) {
+    EXPECT_EQ(std::ranges::count(lines, line), 1) << line;
+  }
+}
+
+// A reader that fails at one row.
+class FailingWeight final : public WeightReader {
+ public:
+  explicit FailingWeight(uint32_t bad_row) : bad_row_(bad_row) {}
+  std::string_view name() const override { return "bad.weight"; }
+  DType dtype() const override { return DType::kF32; }
+  uint32_t rows() const override { return 3000; }
+  uint32_t cols() const override { return 512; }
+  Status ReadRows(uint32_t first, uint32_t count, std::span<std::byte> out) const override {
+    std::ranges::fill(out, std::byte{0});
+    if (first <= bad_row_ && bad_row_ < first + count) {
+      return Fail(Code::kDataCorrupt, "cut short");
+    }
+    return {};
+  }
+
+ private:
+  uint32_t bad_row_;
+};
+
+TEST(CpuBackend, PassesOnAReadersError) {
+  const auto backend = std::move(CreateCpuBackend({Isa::kScalar, 2})).value();
+  for (const uint32_t bad_row : {0u, 1500u, 2999u}) {
+    const FailingWeight weight(bad_row);
+    const std::vector<MatrixPart> parts = {{&weight}};
+    const Result<MatrixId> id = backend->AddMatrix(parts);
+    ASSERT_FALSE(id.has_value());
+    EXPECT_EQ(id.error().code, Code::kDataCorrupt);
+    EXPECT_EQ(id.error().detail, "cut short");
+  }
+}
+
+TEST(CpuBackend, RefusesAnIsaThatTheMachineLacks) {
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    const std::vector<Isa> isas = CpuIsas();
+    const bool offered = std::ranges::find(isas, isa) != isas.end();
+    const auto backend = CreateCpuBackend({isa, 1});
+    EXPECT_EQ(backend.has_value(), offered) << IsaName(isa);
+    if (offered) {
+      EXPECT_EQ((*backend)->info().isa, IsaName(isa));
+      EXPECT_EQ((*backend)->info().threads, 1u);
+      EXPECT_GT((*backend)->info().memory_total, (*backend)->info().memory_available);
+    } else {
+      EXPECT_EQ(backend.error().code, Code::kUnsupported);
+    }
+  }
+}
+
+TEST(Isa, IsParsedByItsName) {
+  for (const Isa isa : {Isa::kAuto, Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    EXPECT_EQ(ParseIsa(IsaName(isa)).value(), isa);
+  }
+  EXPECT_EQ(ParseIsa("sse2").error().field, "isa");
+  EXPECT_EQ(CpuIsas().front(), Isa::kScalar);
+}
+
+TEST(CpuBackend, SupportsWhatIsComputed) {
+  const auto backend = std::move(CreateCpuBackend({Isa::kScalar, 1})).value();
+  for (const DTypeInfo& info : AllDTypes()) {
+    EXPECT_EQ(backend->Supports(info.type).has_value(), IsComputed(info.type)) << info.name;
+  }
+}
+
+}  // namespace
+}  // namespace fak::tensor::cpu
