@@ -94,12 +94,12 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
   }
   const std::string id = "turn-" + std::to_string(turns_++);
   const int64_t started_ns = Clock::Real().NowNs();
-  TRY_ASSIGN(const auto prepared, gateway::Prepare(turn, std::make_shared<const Json>(), &card,
-                                                   {.request_id = id,
-                                                    .traceparent = {},
-                                                    .tenant = {},
-                                                    .arrival_ns = started_ns,
-                                                    .wall_ns = Clock::Real().WallNs()}));
+  gateway::RequestContext context;
+  context.request_id = id;
+  context.arrival_ns = started_ns;
+  context.wall_ns = Clock::Real().WallNs();
+  TRY_ASSIGN(const auto prepared,
+             gateway::Prepare(turn, std::make_shared<const Json>(), &card, context));
   const auto printer = std::make_shared<Printer>();
   interrupted_.store(false);
   TRY(driver_.Admit(prepared, printer));
