@@ -68,8 +68,8 @@ struct Kernels {
   void (*combine)(const float* maxima, const float* sums, const float* o, uint32_t n,
                   uint32_t stride, uint32_t dim, float* out);
 
-  // Sampling. The largest of n >= 1 values, -0 made +0; with a NaN among them the result is
-  // undefined.
+  // Sampling, over n >= 1 finite values or -inf. The largest; which zero it is, of two, is left
+  // open.
   float (*max_of)(const float* x, uint32_t n);
   // The first index of the largest value.
   uint32_t (*arg_max)(const float* x, uint32_t n);

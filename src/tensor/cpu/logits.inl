@@ -17,7 +17,7 @@ FAK_VEC float LargestOf(const float* x, uint32_t n) {
 }
 
 inline float MaxOf(const float* x, uint32_t n) {
-  return LargestOf(x, n) + 0.0f;
+  return LargestOf(x, n);
 }
 
 inline uint32_t ArgMax(const float* x, uint32_t n) {

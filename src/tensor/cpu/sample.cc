@@ -56,7 +56,7 @@ void Sampler::Sample(std::span<const float> logits, const SampleSpec& spec, Samp
     } else {
       adjusted_.resize(logits.size());
       kernels_.divide(adjusted.data(), spec.temperature, Size(adjusted), adjusted_.data());
-      const float max = adjusted_[best] + 0.0f;
+      const float max = adjusted_[best];
       if (spec::IsNonFinite(max)) {
         return;
       }
