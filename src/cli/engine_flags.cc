@@ -18,6 +18,8 @@ void EngineFlags::Add(CLI::App& verb) {
   verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")->capture_default_str();
   verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Rows in a step")
       ->capture_default_str();
+  verb.add_option("--long-prefill-token-threshold", long_prefill_token_threshold,
+                  "Rows of one prompt in a step (default: no bound of its own)");
   verb.add_option("--max-model-len,--ctx-size", max_model_len,
                   "Context in tokens (default: the model's, lowered to fit)");
   verb.add_option("--block-size", block_size, "Positions a KV block: 16 to 256, a power of two")
@@ -36,6 +38,7 @@ Result<engine::EngineOptions> EngineFlags::Options() const {
   engine::EngineOptions options;
   options.max_num_seqs = max_num_seqs;
   options.max_num_batched_tokens = max_num_batched_tokens;
+  options.long_prefill_token_threshold = long_prefill_token_threshold;
   options.max_model_len = max_model_len;
   options.block_size = block_size;
   options.kv_cache_dtype = kv_cache_dtype == "f32"    ? tensor::KvType::kF32

@@ -21,6 +21,7 @@ struct EngineFlags {
   std::string chat_template_file;
   uint32_t max_num_seqs = engine::EngineOptions{}.max_num_seqs;
   uint32_t max_num_batched_tokens = engine::EngineOptions{}.max_num_batched_tokens;
+  uint32_t long_prefill_token_threshold = 0;
   uint32_t max_model_len = 0;
   uint32_t block_size = engine::EngineOptions{}.block_size;
   std::string kv_cache_dtype = "f16";

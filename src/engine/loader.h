@@ -18,7 +18,8 @@ namespace fak::engine {
 struct EngineOptions {
   uint32_t max_num_seqs = 32;
   uint32_t max_num_batched_tokens = 512;
-  uint32_t max_model_len = 0;  // 0: the model's, lowered to fit
+  uint32_t long_prefill_token_threshold = 0;  // rows of one prompt in a step; 0: no bound
+  uint32_t max_model_len = 0;                 // 0: the model's, lowered to fit
   uint32_t block_size = 16;
   tensor::KvType kv_cache_dtype = tensor::KvType::kF16;
   uint64_t kv_cache_memory = 0;  // bytes; 0: up to four full contexts or half of what is free

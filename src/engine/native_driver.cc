@@ -18,6 +18,7 @@ namespace {
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
   return {.max_num_seqs = options.max_num_seqs,
           .max_num_batched_tokens = options.max_num_batched_tokens,
+          .long_prefill_token_threshold = options.long_prefill_token_threshold,
           .logit_rows_max = options.max_num_seqs,
           .block_size = options.block_size,
           .prefix_caching = options.enable_prefix_caching};
@@ -96,9 +97,15 @@ void NativeDriver::Cancel(std::string_view request_id) {
 
 void NativeDriver::Evict(driver::EvictRequest request,
                          std::function<void(Result<driver::EvictReport>)> done) {
-  const std::lock_guard lock(mutex_);
-  inbox_.emplace_back(EvictCommand{std::move(request), std::move(done)});
-  wake_.notify_one();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      inbox_.emplace_back(EvictCommand{std::move(request), std::move(done)});
+      wake_.notify_one();
+      return;
+    }
+  }
+  done(Fail(Code::kUnavailable, "the engine is shutting down"));
 }
 
 Status NativeDriver::Start() {
@@ -121,7 +128,7 @@ void NativeDriver::Run() {
         return;
       }
     }
-    Step();
+    RunStep();
   }
 }
 
@@ -150,9 +157,17 @@ void NativeDriver::Stop() {
   for (auto& [id, request] : requests_) {
     FailRequest(*request, {Code::kUnavailable, "the engine is shutting down"}, false);
   }
-  for (Request* request : std::exchange(ended_, {})) {
-    Forget(*request);
-  }
+  ForgetEnded();
+}
+
+const Request* NativeDriver::Find(std::string_view request_id) const {
+  const auto found = requests_.find(std::string(request_id));
+  return found == requests_.end() ? nullptr : found->second.get();
+}
+
+LoadedEngine NativeDriver::TakeEngine() {
+  Stop();
+  return std::move(engine_);
 }
 
 void NativeDriver::DrainInbox() {
@@ -192,6 +207,7 @@ void NativeDriver::Handle(const CancelCommand& command) {
   const auto found = requests_.find(command.request_id);
   if (found != requests_.end() && found->second->live > 0) {
     FailRequest(*found->second, {Code::kCancelled, "cancelled"}, true);
+    ForgetEnded();  // the id may be used again by what follows in the inbox
   }
 }
 
@@ -225,7 +241,9 @@ void NativeDriver::BuildStep(std::span<const Slice> slices) {
                     0,       slice.samples()};
     for (uint32_t row = 0; row < slice.rows; ++row) {
       const uint32_t position = sequence.computed + row;
-      const bool scores = sequence.score_prompt && position + 1 < sequence.prompt_tokens;
+      // A preempted sequence doesn't score again what it scored before.
+      const bool scores = sequence.score_prompt && position + 1 < sequence.prompt_tokens &&
+                          position + 1 >= choice->prompt_logprobs.size();
       const bool samples = slice.samples() && row + 1 == slice.rows;
       if (!scores && !samples) {
         continue;
@@ -245,6 +263,16 @@ void NativeDriver::BuildStep(std::span<const Slice> slices) {
 }
 
 bool NativeDriver::Step() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (started_) {
+      return false;
+    }
+  }
+  return RunStep();
+}
+
+bool NativeDriver::RunStep() {
   DrainInbox();
   const std::span<const Slice> slices = scheduler_.Plan();
   if (!slices.empty()) {
@@ -262,11 +290,20 @@ bool NativeDriver::Step() {
       }
     }
   }
-  for (Request* request : std::exchange(ended_, {})) {
-    Forget(*request);
-  }
+  ForgetEnded();
   Publish();
   return !scheduler_.idle();
+}
+
+void NativeDriver::Observe() {
+  observed_.clear();
+  for (const Planned& planned : planned_) {
+    if (!planned.choice->ended) {
+      observed_.push_back({planned.request->prepared->request_id, &planned.choice->sequence,
+                           planned.rows, planned.first_logit, planned.logits, planned.samples});
+    }
+  }
+  options_.maybe_observer->OnStep(observed_);
 }
 
 void NativeDriver::Process(const tensor::StepOutput& output) {
@@ -278,6 +315,9 @@ void NativeDriver::Process(const tensor::StepOutput& output) {
     }
   }
   scheduler_.Commit();  // of the slices that are left
+  if (options_.maybe_observer != nullptr) {
+    Observe();
+  }
   for (const Planned& planned : planned_) {
     Request& request = *planned.request;
     Choice& choice = *planned.choice;
@@ -315,9 +355,6 @@ void NativeDriver::Process(const tensor::StepOutput& output) {
 void NativeDriver::ScorePrompt(const Planned& planned,
                                std::span<const tensor::SampleResult> samples) {
   const size_t scored = samples.size() - (planned.samples ? 1 : 0);
-  if (planned.choice->prompt_logprobs.empty()) {
-    planned.choice->prompt_logprobs.emplace_back(std::nullopt);  // nothing precedes the first token
-  }
   for (const tensor::SampleResult& sample : samples.first(scored)) {
     planned.choice->prompt_logprobs.emplace_back(LogprobsOf(sample, *engine_.card->tokenizer));
   }
@@ -333,6 +370,7 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
     request.sink->OnEvent(wire::PromptEcho{choice.index, prompt.text, prompt.tokens,
                                            request.choices[first].prompt_logprobs});
   }
+  choice.sequence.score_prompt = false;  // done: if it is preempted, the cache may serve it
   if (maybe_metrics_ != nullptr) {
     const double tokens = choice.sequence.prompt_tokens;
     maybe_metrics_->Add(Counter::kPromptTokens, tokens);
@@ -434,6 +472,12 @@ void NativeDriver::FailRequest(Request& request, Error error, bool keep_kv) {
   }
   request.sink->OnEvent(wire::Failed{std::move(error)});
   ended_.push_back(&request);
+}
+
+void NativeDriver::ForgetEnded() {
+  for (Request* request : std::exchange(ended_, {})) {
+    Forget(*request);
+  }
 }
 
 void NativeDriver::Forget(Request& request) {

@@ -17,6 +17,7 @@
 #include "engine/loader.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "engine/step_observer.h"
 #include "kv/block_pool.h"
 #include "kv/prefix_tree.h"
 #include "metrics/serving.h"
@@ -28,6 +29,7 @@ struct NativeDriverOptions {
   // Requests inside the engine at once, waiting or running; one more is refused
   // (kResourceExhausted).
   size_t requests_max = limits::kAdmitQueueMax;
+  StepObserver* maybe_observer = nullptr;  // outlives the driver
 };
 
 // Our own engine as a driver. Admit() checks a turn on the caller's thread and hands it over; one
@@ -55,8 +57,13 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void Evict(driver::EvictRequest request,
              std::function<void(Result<driver::EvictReport>)> done) override;
 
-  // For the owner of a driver that was not started (verify, perplexity, tests).
+  // For the owner of a driver that was not started (verify, tests), between steps.
   LoadedEngine& engine() { return engine_; }
+  // Null when there is no such request, or not any more. A request that was admitted is there after
+  // the next Step().
+  const Request* Find(std::string_view request_id) const;
+  // Stops, and hands the engine over to another driver. This one can only be destroyed then.
+  LoadedEngine TakeEngine();
   kv::PrefixTree& tree() { return tree_; }
   kv::BlockPool& pool() { return pool_; }
   uint64_t preemptions() const { return scheduler_.preemptions(); }
@@ -81,11 +88,13 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   };
 
   void Run();
+  bool RunStep();
   void DrainInbox();
   void Accept(std::unique_ptr<Request> request);
   void Handle(const CancelCommand& command);
   void Handle(EvictCommand& command);
   void BuildStep(std::span<const Slice> slices);
+  void Observe();
   void Process(const tensor::StepOutput& output);
   void ScorePrompt(const Planned& planned, std::span<const tensor::SampleResult> samples);
   void FinishPrompt(Request& request, Choice& choice);
@@ -93,6 +102,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void EndChoice(Request& request, Choice& choice, wire::Finish finish);
   void EndRequest(Request& request);
   void FailRequest(Request& request, Error error, bool keep_kv);
+  void ForgetEnded();
   void Forget(Request& request);
   void Publish();
 
@@ -117,6 +127,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   std::vector<uint32_t> logit_rows_;
   std::vector<tensor::SampleSpec> specs_;
   std::vector<Planned> planned_;
+  std::vector<StepSlice> observed_;
 
   // Shared.
   std::atomic<size_t> open_requests_{0};

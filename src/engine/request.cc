@@ -94,6 +94,9 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
                                         prompt * turn.n + i, prompt, tokens);
       FillSequence(choice.sequence, *prepared, tokens,
                    leader == nullptr && request->sampling[p].prompt_logprobs >= 0);
+      if (choice.sequence.score_prompt) {
+        choice.prompt_logprobs.emplace_back(std::nullopt);  // nothing precedes the first token
+      }
       choice.sequence.maybe_leader = leader;
       leader = leader == nullptr ? &choice.sequence : leader;
     }

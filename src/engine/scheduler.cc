@@ -10,6 +10,18 @@ namespace fak::engine {
 
 using kv::BlockId;
 
+namespace {
+
+bool Scores(const Sequence& sequence) {
+  return sequence.score_prompt && !sequence.prompt_done();
+}
+
+uint32_t LogitRows(const Slice& slice) {
+  return Scores(*slice.sequence) ? slice.rows : 1;
+}
+
+}  // namespace
+
 Scheduler::Scheduler(const SchedulerOptions& options, kv::BlockPool& pool, kv::PrefixTree& tree,
                      const Clock& clock, CopyBlock copy_block)
     : options_(options),
@@ -111,19 +123,20 @@ void Scheduler::RunningInsert(Sequence& sequence) {
 }
 
 void Scheduler::Preempt(Sequence& sequence) {
+  const auto planned = std::find_if(plan_.begin(), plan_.end(), [&sequence](const Slice& slice) {
+    return slice.sequence == &sequence;
+  });
+  if (planned != plan_.end()) {
+    rows_left_ += planned->rows;
+    logit_rows_left_ += LogitRows(*planned);
+    plan_.erase(planned);
+  }
   if (options_.prefix_caching && sequence.computed > 0) {
     tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
                  sequence.blocks);
   }
   ReleaseBlocks(sequence);
   std::erase(running_, &sequence);
-  const auto planned = std::find_if(plan_.begin(), plan_.end(), [&sequence](const Slice& slice) {
-    return slice.sequence == &sequence;
-  });
-  if (planned != plan_.end()) {
-    rows_left_ += planned->rows;
-    plan_.erase(planned);
-  }
   sequence.state = Sequence::State::kWaiting;
   ++sequence.preemptions;
   ++preemptions_;
@@ -133,8 +146,10 @@ void Scheduler::Preempt(Sequence& sequence) {
 // Puts as many rows of the sequence into the plan as fit. False when the step is full for it.
 bool Scheduler::Schedule(Sequence& sequence) {
   uint32_t rows = std::min(sequence.pending(), rows_left_);
-  const bool scores = sequence.score_prompt && !sequence.prompt_done();
-  if (scores) {
+  if (options_.long_prefill_token_threshold != 0) {
+    rows = std::min(rows, options_.long_prefill_token_threshold);
+  }
+  if (Scores(sequence)) {
     rows = std::min(rows, logit_rows_left_);
   }
   if (rows == 0 || logit_rows_left_ == 0) {
@@ -153,7 +168,7 @@ bool Scheduler::Schedule(Sequence& sequence) {
   }
   plan_.push_back({&sequence, rows});
   rows_left_ -= rows;
-  logit_rows_left_ -= scores ? rows : 1;
+  logit_rows_left_ -= LogitRows(plan_.back());
   return true;
 }
 

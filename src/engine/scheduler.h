@@ -17,7 +17,8 @@ namespace fak::engine {
 struct SchedulerOptions {
   uint32_t max_num_seqs = 32;
   uint32_t max_num_batched_tokens = 512;
-  uint32_t logit_rows_max = 32;  // at least max_num_seqs
+  uint32_t long_prefill_token_threshold = 0;  // rows of one sequence in a step; 0: no bound
+  uint32_t logit_rows_max = 32;               // at least max_num_seqs
   uint32_t block_size = 16;
   bool prefix_caching = true;
   // A waiting sequence gains one level of priority each time this passes.

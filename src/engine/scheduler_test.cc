@@ -74,6 +74,15 @@ TEST_F(SchedulerTest, DecodesFirstAndChunksALongPrompt) {
   EXPECT_EQ(Step(), (Rows{{&a, 1}, {&b, 1}}));
 }
 
+TEST_F(SchedulerTest, BoundsTheRowsOfOnePromptInAStep) {
+  Start({.max_num_batched_tokens = 64, .long_prefill_token_threshold = 7}, 64);
+  Sequence& a = Add(16, 100);
+  Sequence& b = Add(3, 200);
+  EXPECT_EQ(Step(), (Rows{{&a, 7}, {&b, 3}}));
+  EXPECT_EQ(Step(), (Rows{{&b, 1}, {&a, 7}}));
+  EXPECT_EQ(Step(), (Rows{{&b, 1}, {&a, 2}}));
+}
+
 TEST_F(SchedulerTest, KeepsToTheLimitOfSequences) {
   Start({.max_num_seqs = 2}, 64);
   Add(2, 0);
