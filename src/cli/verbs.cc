@@ -14,6 +14,7 @@ std::span<const Verb> Verbs() {
       Verb{"inspect", AddInspect},
       Verb{"tokenize", AddTokenize},
       Verb{"perplexity", AddPerplexity},
+      Verb{"verify", AddVerify},
       Verb{"bench", AddBench},
       Verb{"capabilities", AddCapabilities},
   };

@@ -17,6 +17,7 @@ std::function<ExitStatus()> AddRm(CLI::App& program);
 std::function<ExitStatus()> AddInspect(CLI::App& program);
 std::function<ExitStatus()> AddTokenize(CLI::App& program);
 std::function<ExitStatus()> AddPerplexity(CLI::App& program);
+std::function<ExitStatus()> AddVerify(CLI::App& program);
 std::function<ExitStatus()> AddBench(CLI::App& program);
 std::function<ExitStatus()> AddCapabilities(CLI::App& program);
 
