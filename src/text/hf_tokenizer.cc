@@ -127,7 +127,7 @@ Status ReadBytePreTokenizer(const Json* maybe_pre_tokenizer, Vocabulary& vocabul
     return Fail(Code::kUnsupported, "tokenizer.json: byte-pair encoding without a pre-tokenizer");
   }
   const Json& last = *steps.back();
-  if (Text(last, "type") != "ByteLevel" || Flag(last, "add_prefix_space") || steps.size() > 2) {
+  if (Text(last, "type") != "ByteLevel" || Flag(last, "add_prefix_space")) {
     return Unsupported("pre-tokenizer", *maybe_pre_tokenizer);
   }
   const Json* use_regex = Member(last, "use_regex");  // absent in old files: true

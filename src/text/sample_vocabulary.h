@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -12,6 +13,12 @@
 // Small vocabularies for tests, fuzzers and benchmarks, and texts that make them work hard. All are
 // the same on every machine.
 namespace fak::text {
+
+// An early part more often than a late one, so that merges build on one another as real ones do.
+inline std::string DrawPart(const std::vector<std::string>& parts, std::minstd_rand& random) {
+  const size_t first = random() % parts.size();
+  return parts[std::min<size_t>(first, random() % parts.size())];
+}
 
 // Byte-level BPE: a token for every byte (ids 0 to 255), `merges` random merges over a few letters,
 // blanks and digits, then <|bos|>, <|eos|>, <|im_start|>, <|im_end|> (control), and <tool> and
@@ -32,8 +39,8 @@ inline Vocabulary SampleBpe(std::string_view pre_tokenizer, size_t merges = 400)
   }
   std::minstd_rand random(1);
   while (v.merges.size() < 2 * merges) {
-    const std::string left = parts[random() % parts.size()];
-    const std::string right = parts[random() % parts.size()];
+    const std::string left = DrawPart(parts, random);
+    const std::string right = DrawPart(parts, random);
     const std::string whole = left + right;
     bool known = whole.size() > 24;
     for (const std::string& part : parts) {
@@ -86,7 +93,7 @@ inline Vocabulary SampleSpm(size_t merges = 400) {
   }
   std::minstd_rand random(1);
   for (size_t made = 0; made < merges;) {
-    const std::string whole = parts[random() % parts.size()] + parts[random() % parts.size()];
+    const std::string whole = DrawPart(parts, random) + DrawPart(parts, random);
     bool known = whole.size() > 24;
     for (const std::string& part : parts) {
       known = known || part == whole;
@@ -153,6 +160,16 @@ inline std::string SampleText(uint32_t seed, size_t pieces) {
   std::string text;
   for (size_t i = 0; i < pieces; ++i) {
     text += kPieces[random() % std::size(kPieces)];
+  }
+  return text;
+}
+
+// Long words, in which merges compete, with a blank or a quote now and then.
+inline std::string SampleWords(uint32_t seed, size_t letters) {
+  std::minstd_rand random(seed);
+  std::string text;
+  while (text.size() < letters) {
+    text += random() % 12 == 0 ? " '"[random() % 2] : "abcdest"[random() % 7];
   }
   return text;
 }

@@ -125,6 +125,8 @@ TEST(Tokenizer, MergesBytePairsByRank) {
     for (uint32_t seed = 1; seed <= 400; ++seed) {
       const std::string bytes = SampleBytes(seed, seed % 60);
       ASSERT_EQ(tokenizer->Encode(bytes), SlowBpe(v, *tokenizer, bytes)) << name << ' ' << seed;
+      const std::string words = SampleWords(seed, seed % 200);
+      ASSERT_EQ(tokenizer->Encode(words), SlowBpe(v, *tokenizer, words)) << name << ' ' << seed;
     }
   }
 }
@@ -133,10 +135,26 @@ TEST(Tokenizer, MergesSentencePiecesByScore) {
   Vocabulary v = SampleSpm();
   v.types.back() = TokenType::kNormal;  // no special tokens in the way
   const auto tokenizer = Make(v);
-  for (uint32_t seed = 1; seed <= 2000; ++seed) {
+  for (uint32_t seed = 1; seed <= 800; ++seed) {
     const std::string bytes = SampleBytes(seed, seed % 60);
-    ASSERT_EQ(tokenizer->Encode(bytes, {.add_special = false}), SlowSpm(v, bytes)) << seed;
+    ASSERT_EQ(tokenizer->Encode(bytes), SlowSpm(v, bytes)) << seed;
+    const std::string words = SampleWords(seed, seed % 200);
+    ASSERT_EQ(tokenizer->Encode(words), SlowSpm(v, words)) << seed;
   }
+}
+
+TEST(Tokenizer, TakesTheLeftmostOfEqualScores) {
+  Vocabulary v;
+  v.model = Vocabulary::Model::kSpm;
+  for (const char* token : {"<unk>", "a", "b", "c", "ab", "bc"}) {
+    v.tokens.Add(token);
+  }
+  v.types.assign(6, TokenType::kNormal);
+  v.unk = 0;
+  v.scores = {0, -5, -5, -5, -0.0f, 0.0f};  // equal, as numbers are
+  EXPECT_THAT(Make(v)->Encode("abc"), ElementsAre(4, 3));
+  v.scores.back() = 0.5f;
+  EXPECT_THAT(Make(v)->Encode("abc"), ElementsAre(1, 5));
 }
 
 TEST(Tokenizer, TakesAWholeWordWhereMergesAreIgnored) {
@@ -409,6 +427,17 @@ TEST(Tokenizer, BoundsTheNumberOfTokensFromBelow) {
     }
     EXPECT_GT(tokenizer->TokensAtLeast(std::string(1000, 'a')), 0u);
   }
+  // Three jamo of three bytes become a syllable of three tokens of one byte.
+  Vocabulary bytes_only;
+  bytes_only.pre_tokenizer = "qwen2";
+  bytes_only.normalizer = Vocabulary::Normalizer::kNfc;
+  for (int32_t id = 0; id < 256; ++id) {
+    bytes_only.tokens.Add(nfc.tokens[static_cast<size_t>(id)]);
+  }
+  const auto tokenizer = Make(std::move(bytes_only));
+  const std::string jamo = "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB";
+  EXPECT_EQ(tokenizer->Encode(jamo).size(), 3u);
+  EXPECT_EQ(tokenizer->TokensAtLeast(jamo), 2u);
 }
 
 // Quadratic time would show as a test that doesn't end, deep recursion as a crash.
