@@ -1,0 +1,233 @@
+#include "gateway/gateway.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gateway/openapi.h"
+#include "net/http_client.h"
+
+namespace fak::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Answers every request at once with what the test wants, and remembers it.
+class ScriptedDriver final : public driver::EngineDriver {
+ public:
+  std::shared_ptr<const driver::Capabilities> capabilities() const override {
+    auto capabilities = std::make_shared<driver::Capabilities>();
+    capabilities->context_length = 77;
+    return capabilities;
+  }
+  driver::LoadReport Load() const override {
+    driver::LoadReport report;
+    report.ready = true;
+    report.running = 1;
+    return report;
+  }
+  Status Admit(std::shared_ptr<const driver::Prepared> prepared,
+               std::shared_ptr<driver::EventSink> sink) override {
+    prepared_ = std::move(prepared);
+    if (refusal_) {
+      return Fail(*refusal_);
+    }
+    for (const wire::Event& event : events_) {
+      sink->OnEvent(event);
+    }
+    return {};
+  }
+  void Cancel(std::string_view) override {}
+  Status Start() override { return {}; }
+  void Drain(std::function<void()> done) override { done(); }
+  void Stop() override {}
+
+  std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
+                                      wire::UsageReport{}, wire::Done{}};
+  std::optional<Error> refusal_;
+  std::shared_ptr<const driver::Prepared> prepared_;
+};
+
+class GatewayTest : public ::testing::Test {
+ protected:
+  void Start(GatewayOptions options = {}) {
+    if (options.served_names.empty()) {
+      options.served_names = {"m", "also-m"};
+    }
+    gateway_ = std::make_unique<Gateway>(std::move(options), driver_, metrics_,
+                                         metrics_.MakeEmitter({.worker = "w"}), clock_, random_);
+    loop_.Start("gateway");
+    server_ = *net::HttpServer::Start(loop_, {}, *gateway_);
+    client_loop_.Start("client");
+    client_ = *net::HttpClient::Make(client_loop_);
+  }
+  void TearDown() override {
+    client_.reset();
+    client_loop_.Stop();
+    server_.reset();
+    loop_.Stop();
+    gateway_.reset();
+  }
+  net::HttpResponse Ask(std::string method, std::string target, std::string body = "",
+                        net::HttpHeaders headers = {}) {
+    net::HttpClientRequest request;
+    request.method = std::move(method);
+    request.origin = {false, "127.0.0.1", server_->port()};
+    request.target = std::move(target);
+    request.body = std::move(body);
+    request.headers = std::move(headers);
+    return *net::FetchAndWait(client_loop_, *client_, std::move(request), 1 << 20);
+  }
+  static constexpr char kChat[] = R"({"messages":[{"role":"user","content":"hi"}]})";
+
+  ScriptedDriver driver_;
+  metrics::Registry metrics_;
+  FakeClock clock_;
+  FakeRandom random_;
+  std::unique_ptr<Gateway> gateway_;
+  net::EventLoop loop_;
+  std::unique_ptr<net::HttpServer> server_;
+  net::EventLoop client_loop_;
+  std::unique_ptr<net::HttpClient> client_;
+};
+
+TEST_F(GatewayTest, AnswersAChat) {
+  Start();
+  const auto response = Ask("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(response.body, HasSubstr("\"content\":\"hey\""));
+  EXPECT_THAT(response.body, HasSubstr("\"model\":\"m\""));
+  EXPECT_TRUE(response.headers.Has("x-request-id"));
+}
+
+TEST_F(GatewayTest, StreamsAndKeepsTheClientsRequestId) {
+  Start();
+  const auto response = Ask("POST", "/v1/v1/chat/completions",
+                            R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})",
+                            {{"x-request-id", "mine-1"}});
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.headers.Get("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_EQ(response.headers.Get("x-request-id"), "mine-1");
+  EXPECT_THAT(response.body, HasSubstr("data: [DONE]\n\n"));
+  EXPECT_EQ(driver_.prepared_->request_id, "mine-1");
+}
+
+TEST_F(GatewayTest, AFailureBeforeTheFirstTokenHasItsOwnStatus) {
+  driver_.events_ = {wire::Failed{{Code::kUnavailable, "down", "", 0, 7}}};
+  Start();
+  const auto response = Ask("POST", "/v1/chat/completions",
+                            R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.headers.Get("retry-after"), "7");
+  EXPECT_THAT(response.body, HasSubstr("\"message\":\"down\""));
+}
+
+TEST_F(GatewayTest, ErrorsNameWhatIsWrong) {
+  driver_.refusal_ = Error{Code::kContextTooLong, "77 tokens", "prompt"};
+  Start();
+  const std::tuple<const char*, std::string, int, const char*> kCases[] = {
+      {"/v1/chat/completions", "{", 400, "JSON"},
+      {"/v1/chat/completions", "[]", 400, "object"},
+      {"/v1/chat/completions", R"({"messages":[]})", 400, "\"param\":\"messages\""},
+      {"/v1/chat/completions", R"({"model":"x","messages":[{"role":"user","content":"h"}]})", 404,
+       "m, also-m"},
+      {"/v1/chat/completions", kChat, 400, "77 tokens"},
+      {"/v1/chat/completions",
+       R"({"chat_template":"x","messages":[{"role":"user","content":"h"}]})", 400, "77 tokens"},
+      {"/v1/completions", R"({"prompt":3})", 400, "\"param\":\"prompt\""},
+      {"/nowhere", "{}", 404, "/nowhere"},
+      {"/v1/models", "{}", 405, "POST"},
+      {"/tokenize", R"({"prompt":"x"})", 400, "tokenizer"},
+  };
+  for (const auto& [path, body, status, word] : kCases) {
+    const auto response = Ask("POST", path, body);
+    EXPECT_EQ(response.status, status) << path << body << response.body;
+    EXPECT_THAT(response.body, HasSubstr(word));
+    EXPECT_THAT(response.body, HasSubstr("\"error\""));
+  }
+}
+
+TEST_F(GatewayTest, ListsModelsUnderEveryName) {
+  Start();
+  EXPECT_THAT(Ask("GET", "/v1/models").body, HasSubstr("\"id\":\"also-m\""));
+  EXPECT_THAT(Ask("GET", "/v1/models/m").body, HasSubstr("\"max_model_len\":77"));
+  EXPECT_EQ(Ask("GET", "/v1/models/none").status, 404);
+}
+
+TEST_F(GatewayTest, WithKeysOnlyThreeRoutesAreOpen) {
+  GatewayOptions options;
+  options.keys.Add("admin", {"root", 1.0, true});
+  options.keys.Add("user", {"alice", 2.0, false});
+  Start(std::move(options));
+  for (const char* open : {"/health", "/ready", "/version"}) {
+    EXPECT_EQ(Ask("GET", open).status, 200) << open;
+  }
+  for (const char* closed : {"/v1/models", "/metrics", "/openapi.json", "/v1/fak/load", "/x"}) {
+    EXPECT_EQ(Ask("GET", closed).status, 401) << closed;
+    EXPECT_EQ(Ask("GET", closed, "", {{"authorization", "Bearer no"}}).status, 401) << closed;
+  }
+  const net::HttpHeaders user = {{"authorization", "Bearer user"}};
+  EXPECT_EQ(Ask("GET", "/v1/models", "", user).status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/fak/load", "", user).status, 403);
+  EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"x-api-key", "admin"}}).status, 200);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, user).status, 200);
+  EXPECT_EQ(driver_.prepared_->tenant, "alice");
+  EXPECT_EQ(driver_.prepared_->tenant_weight, 2.0);
+}
+
+TEST_F(GatewayTest, TheTenantIsPartOfTheSalt) {
+  GatewayOptions options;
+  options.keys.Add("a", {"alice", 1.0, false});
+  options.keys.Add("b", {"bob", 1.0, false});
+  Start(std::move(options));
+  const char* body = R"({"cache_salt":"s","messages":[{"role":"user","content":"hi"}]})";
+  Ask("POST", "/v1/chat/completions", body, {{"x-api-key", "a"}});
+  const std::string alice = driver_.prepared_->cache_salt;
+  Ask("POST", "/v1/chat/completions", body, {{"x-api-key", "b"}});
+  EXPECT_NE(driver_.prepared_->cache_salt, alice);
+  EXPECT_THAT(alice, HasSubstr("s"));
+}
+
+TEST_F(GatewayTest, IsNotReadyWhenDraining) {
+  Start();
+  gateway_->SetDraining();
+  EXPECT_EQ(Ask("GET", "/ready").status, 503);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+}
+
+TEST_F(GatewayTest, CountsUnknownFieldsAndShowsMetrics) {
+  Start();
+  Ask("POST", "/v1/chat/completions",
+      R"({"zig":1,"zag":2,"messages":[{"role":"user","content":"hi"}]})");
+  EXPECT_THAT(Ask("GET", "/metrics").body, HasSubstr("fak_serving_unknown_request_fields_total"));
+}
+
+TEST_F(GatewayTest, SendsCorsHeadersOnlyWhenAsked) {
+  Start();
+  EXPECT_FALSE(Ask("GET", "/health", "", {{"origin", "http://a"}})
+                   .headers.Has("access-control-allow-origin"));
+}
+
+TEST_F(GatewayTest, AnswersPreflightsOfTheAllowedOrigin) {
+  GatewayOptions options;
+  options.cors_origin = "http://a";
+  Start(std::move(options));
+  const auto response = Ask("OPTIONS", "/v1/models", "", {{"origin", "http://a"}});
+  EXPECT_EQ(response.status, 204);
+  EXPECT_EQ(response.headers.Get("access-control-allow-origin"), "http://a");
+}
+
+TEST(OpenApi, IsJsonAndNamesTheRoutes) {
+  GatewayOptions options;
+  ScriptedDriver driver;
+  metrics::Registry metrics;
+  FakeClock clock;
+  FakeRandom random;
+  const Gateway gateway(options, driver, metrics, metrics.MakeEmitter({}), clock, random);
+  const auto document = ParseJson(kOpenApi);
+  ASSERT_TRUE(document);
+  EXPECT_NE(document->Find("paths")->Find("/v1/chat/completions"), nullptr);
+}
+
+}  // namespace
+}  // namespace fak::gateway

@@ -1,0 +1,73 @@
+#include "gateway/keys.h"
+
+#include <cstdio>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "gateway/http_status.h"
+
+namespace fak::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Written(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "fak_keys_test.toml";
+  EXPECT_TRUE(WriteFileAtomically(path, text));
+  return path;
+}
+
+TEST(KeyRing, TakesBothHeadersAndNothingElse) {
+  KeyRing keys;
+  keys.Add("secret", {"alice", 2.0, true});
+  EXPECT_EQ(keys.Find({{"authorization", "Bearer secret"}})->name, "alice");
+  EXPECT_EQ(keys.Find({{"Authorization", "bearer  secret "}})->name, "alice");
+  EXPECT_EQ(keys.Find({{"x-api-key", "secret"}})->weight, 2.0);
+  for (const char* wrong : {"Bearer secre", "Bearer secrett", "Basic secret", "Bearer", "secret"}) {
+    EXPECT_FALSE(keys.Find({{"authorization", wrong}})) << wrong;
+  }
+  EXPECT_FALSE(keys.Find({}));
+}
+
+TEST(KeyRing, ReadsTenantsFromAFile) {
+  KeyRing keys;
+  const std::string hash = Sha256::HexOf("k1");
+  ASSERT_TRUE(keys.AddFile(Written("[[key]]\nname = \"a\"\nhash = \"sha256:" + hash +
+                                   "\"\nweight = 3\n\n[[key]]\nname = \"b\"\nhash = \"sha256:" +
+                                   Sha256::HexOf("k2") + "\"\nadmin = true\n")));
+  EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->weight, 3.0);
+  EXPECT_FALSE(keys.Find({{"x-api-key", "k1"}})->admin);
+  EXPECT_TRUE(keys.Find({{"x-api-key", "k2"}})->admin);
+}
+
+TEST(KeyRing, NamesWhatIsWrongInAFile) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"[[key]]\nname = \"a\"\n", "sha256"},
+      {"[[key]]\nhash = \"sha256:00\"\n", "name"},
+      {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
+      {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "hahs"},
+      {"[[keys]]\n", "keys"},
+  };
+  for (const auto& [text, named] : kCases) {
+    KeyRing keys;
+    const Status added = keys.AddFile(Written(text));
+    ASSERT_FALSE(added) << text;
+    EXPECT_THAT(added.error().detail, HasSubstr(named));
+  }
+}
+
+TEST(HttpStatus, PassesAnUpstreamsClientErrorOn) {
+  Error error{Code::kUpstreamError, "x"};
+  EXPECT_EQ(HttpStatusOf(error), 502);
+  error.upstream_status = 422;
+  EXPECT_EQ(HttpStatusOf(error), 422);
+  error.upstream_status = 500;
+  EXPECT_EQ(HttpStatusOf(error), 502);
+  EXPECT_EQ(HttpStatusOf({Code::kContextTooLong, ""}), 400);
+  EXPECT_EQ(HttpStatusOf({Code::kResourceExhausted, ""}), 503);
+}
+
+}  // namespace
+}  // namespace fak::gateway
