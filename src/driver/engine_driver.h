@@ -152,12 +152,12 @@ class EngineDriver {
 
 // One entry of the fleet: everything needed to make a driver for it.
 struct ReplicaSpec {
-  std::string name;
-  std::string engine;   // "native", "auto", "openai", "vllm" ...
-  std::string url;      // ridden
-  std::string model;    // native: a reference; ridden: the model to ask for, empty = as asked
-  std::string api_key;  // never logged
-  Json options;         // engine-specific table of the fleet file, null when none
+  std::string name = {};
+  std::string engine = {};   // "native", "auto", "openai", "vllm" ...
+  std::string url = {};      // ridden
+  std::string model = {};    // native: a reference; ridden: the model to ask for, empty = as asked
+  std::string api_key = {};  // never logged
+  Json options = {};         // engine-specific table of the fleet file, null when none
 };
 
 // Makes drivers. cli binds it to `engine` and `ride`; `fleet` makes adapters only through it.

@@ -11,9 +11,9 @@
 namespace fak::metrics {
 
 struct Labels {
-  std::string worker;  // name of the replica
-  std::string engine;  // "fak", "vllm" ...
-  std::string model;
+  std::string worker = {};  // name of the replica
+  std::string engine = {};  // "fak", "vllm" ...
+  std::string model = {};
   std::string role = "aggregated";  // or "prefill", "decode"
   std::string source = "native";    // or "engine" (scraped), "gateway"; never summed over
 };

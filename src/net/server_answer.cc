@@ -296,7 +296,9 @@ void ResponseWriter::OnLoop(Call call) {
 }
 
 ResponseWriter::~ResponseWriter() {
-  OnLoop([](ServerConnection& connection, uint64_t exchange) { connection.Drop(exchange); });
+  // Posted even from the loop itself: another thread may have answered, and its call may still be
+  // on its way when the loop drops the last reference.
+  loop().Post([connection = connection_, exchange = exchange_] { connection->Drop(exchange); });
 }
 
 EventLoop& ResponseWriter::loop() const {
