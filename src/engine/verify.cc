@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -51,7 +52,7 @@ class Verifier {
   const std::vector<tensor::Isa> isas_;
   std::vector<VerifyCell> cells_;
   VerifyCell control_;
-  LoadedEngine engine_;
+  std::optional<LoadedEngine> engine_;
   VerifyCell loaded_;  // engine_ is of its KV type, instruction set and threads
   bool loaded_wrong_ = false;
   VerifyTexts texts_;
@@ -62,11 +63,11 @@ class Verifier {
 };
 
 Status Verifier::Load(const VerifyCell& cell, bool wrong_order) {
-  if (engine_.executable != nullptr && loaded_.kv == cell.kv && loaded_.isa == cell.isa &&
+  if (engine_ && loaded_.kv == cell.kv && loaded_.isa == cell.isa &&
       loaded_.threads == cell.threads && loaded_wrong_ == wrong_order) {
     return {};
   }
-  engine_ = LoadedEngine();  // before the next one: memory holds one
+  engine_.reset();  // before the next one: memory holds one
   const tensor::CpuOptions cpu{
       .isa = cell.isa, .threads = cell.threads, .wrong_order = wrong_order};
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend,
@@ -75,8 +76,8 @@ Status Verifier::Load(const VerifyCell& cell, bool wrong_order) {
   loaded_ = cell;
   loaded_wrong_ = wrong_order;
   if (texts_.target.empty()) {
-    TRY_ASSIGN(texts_, MakeVerifyTexts(*engine_.card->tokenizer));
-    report_.numerics = engine_.backend->info().numerics;
+    TRY_ASSIGN(texts_, MakeVerifyTexts(*engine_->card->tokenizer));
+    report_.numerics = engine_->backend->info().numerics;
   }
   return {};
 }
@@ -101,7 +102,7 @@ Status Verifier::MakeReferences(KvType kv) {
              " KV");
     TRY(Load(cell));
     CellOutcome outcome =
-        RunCell(engine_, {.cell = cell, .prompt = Prefix(texts_.target, length)}, texts_);
+        RunCell(*engine_, {.cell = cell, .prompt = Prefix(texts_.target, length)}, texts_);
     if (!outcome.failure.empty()) {
       return Fail(Code::kInternal, "the reference run went wrong: " + outcome.failure);
     }
@@ -121,11 +122,11 @@ Status Verifier::RunCells(KvType kv) {
     const uint32_t length = VerifyPromptTokens(cell);
     const int64_t started_ns = Clock::Real().NowNs();
     const CellOutcome outcome =
-        RunCell(engine_, {.cell = cell, .prompt = Prefix(texts_.target, length)}, texts_);
+        RunCell(*engine_, {.cell = cell, .prompt = Prefix(texts_.target, length)}, texts_);
     CellResult& result = report_.cells.emplace_back();
     result.cell = cell;
     result.prompt_tokens = length;
-    result.kernels = engine_.executable->Kernels();
+    result.kernels = engine_->executable->Kernels();
     result.comparison = Compare(references_.at({kv, length}), outcome.trace);
     result.failure = outcome.failure;
     result.seconds = static_cast<double>(Clock::Real().NowNs() - started_ns) / kNsPerSecond;
@@ -139,7 +140,7 @@ Status Verifier::RunCells(KvType kv) {
 
 void Verifier::RunControl(std::string name, const CellRun& run, bool logits_must_differ) {
   Progress("control: " + name);
-  const CellOutcome outcome = RunCell(engine_, run, texts_);
+  const CellOutcome outcome = RunCell(*engine_, run, texts_);
   ControlResult& control = report_.controls.emplace_back();
   control.name = std::move(name);
   control.comparison =

@@ -1,0 +1,466 @@
+#include "engine/native_driver.h"
+
+#include <algorithm>
+#include <bit>
+#include <future>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/test_support.h"
+
+namespace fak::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+wire::SamplingParams Greedy(int32_t tokens) {
+  wire::SamplingParams sampling;
+  sampling.temperature = 0.0f;
+  sampling.max_tokens = tokens;
+  sampling.ignore_eos = true;
+  return sampling;
+}
+
+wire::SamplingParams Drawn(int32_t tokens, uint64_t seed) {
+  wire::SamplingParams sampling = Greedy(tokens);
+  sampling.temperature = 0.9f;
+  sampling.seed = seed;
+  return sampling;
+}
+
+// Letters a to e only: text that can be read and cut.
+wire::SamplingParams Letters(int32_t tokens) {
+  wire::SamplingParams sampling = Drawn(tokens, 11);
+  for (int32_t letter = 'a'; letter <= 'e'; ++letter) {
+    sampling.logit_bias.emplace_back(letter - '!', 100.0f);  // the alphabet's first byte is '!'
+  }
+  return sampling;
+}
+
+std::vector<uint32_t> BitsOf(const std::vector<wire::TokenLogprobs>& logprobs) {
+  std::vector<uint32_t> bits;
+  for (const wire::TokenLogprobs& one : logprobs) {
+    bits.push_back(static_cast<uint32_t>(one.chosen.token));
+    bits.push_back(std::bit_cast<uint32_t>(one.chosen.logprob));
+    bits.push_back(one.chosen.rank);
+    for (const wire::TokenLogprobs::Entry& top : one.top) {
+      bits.push_back(static_cast<uint32_t>(top.token));
+      bits.push_back(std::bit_cast<uint32_t>(top.logprob));
+    }
+  }
+  return bits;
+}
+
+void ExpectSame(const Heard::Choice& a, const Heard::Choice& b) {
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_EQ(BitsOf(a.logprobs), BitsOf(b.logprobs));
+}
+
+TEST(NativeDriver, AnswersAlikeAloneAndAmongFifteenOthers) {
+  Ask ask{.prompt = Tokens(50), .sampling = Drawn(24, 7)};
+  ask.sampling.logprobs = 5;
+  TinyDriver alone;
+  const auto expected = alone.Run(ask);
+  ASSERT_EQ(expected->choice().logprobs.size(), 24u);
+
+  TinyDriver crowd;
+  std::vector<std::shared_ptr<Heard>> others;
+  for (uint32_t i = 0; i < 15; ++i) {
+    if (i == 8) {
+      others.push_back(crowd.Admit(ask));
+    }
+    others.push_back(crowd.Admit({.id = "other-" + std::to_string(i),
+                                  .prompt = Tokens(5 + 9 * i, 100 + i),
+                                  .sampling = Drawn(3 + 4 * static_cast<int32_t>(i), i)}));
+    crowd->Step();
+  }
+  for (const auto& other : others) {
+    crowd.Finish(*other);
+  }
+  ExpectSame(others[8]->choice(), expected->choice());
+}
+
+TEST(NativeDriver, CancelFreesItsBlocksWithinAStep) {
+  TinyDriver driver;
+  const auto kept = driver.Admit({.id = "kept", .prompt = Tokens(40, 2), .sampling = Greedy(500)});
+  const auto gone = driver.Admit({.id = "gone", .prompt = Tokens(600), .sampling = Greedy(500)});
+  for (int i = 0; i < 4; ++i) {
+    driver->Step();
+  }
+  const uint64_t before = driver.free_blocks();
+  driver->Cancel("gone");
+  driver->Cancel("nobody");
+  driver->Step();
+  ASSERT_TRUE(gone->error);
+  EXPECT_EQ(gone->error->code, Code::kCancelled);
+  EXPECT_GE(driver.free_blocks(), before + 600 / 16);
+  EXPECT_EQ(driver->Load().running, 1);
+  driver->Cancel("kept");
+  driver->Step();
+  EXPECT_EQ(driver.free_blocks(), driver->pool().total());
+}
+
+TEST(NativeDriver, TakesAnIdAgainRightAfterItsCancel) {
+  TinyDriver driver;
+  const auto first = driver.Admit({.prompt = Tokens(20), .sampling = Greedy(50)});
+  driver->Step();
+  driver->Cancel("target");
+  const auto second = driver.Run({.prompt = Tokens(20), .sampling = Greedy(2)});
+  EXPECT_TRUE(first->error);
+  EXPECT_TRUE(second->done);
+}
+
+TEST(NativeDriver, RefusesAnIdThatIsInUse) {
+  TinyDriver driver;
+  const auto first = driver.Admit({.prompt = Tokens(20), .sampling = Greedy(5)});
+  const auto second = driver.Admit({.prompt = Tokens(20), .sampling = Greedy(5)});
+  driver.Finish(*second);
+  driver.Finish(*first);
+  ASSERT_TRUE(second->error);
+  EXPECT_EQ(second->error->code, Code::kAlreadyExists);
+  EXPECT_TRUE(first->done);
+}
+
+TEST(NativeDriver, StopsAtAStringAndCutsItOff) {
+  TinyDriver driver;
+  const std::string whole =
+      driver.Run({.prompt = Tokens(9), .sampling = Letters(40)})->choice().text;
+  ASSERT_EQ(whole.size(), 40u);
+  Ask ask{.prompt = Tokens(9), .sampling = Letters(40)};
+  const std::string stop = whole.substr(17, 3);
+  const std::string cut = whole.substr(0, whole.find(stop));
+  ask.sampling.stop = {"not in it", stop};
+  const auto heard = driver.Run(ask);
+  EXPECT_EQ(heard->choice().text, cut);
+  EXPECT_EQ(heard->choice().finish->reason, wire::FinishReason::kStop);
+  EXPECT_EQ(heard->choice().finish->stop_string, stop);
+  EXPECT_EQ(heard->usage.completion_tokens, static_cast<int32_t>(cut.size() + stop.size()));
+  ask.sampling.include_stop_str_in_output = true;
+  EXPECT_EQ(driver.Run(ask)->choice().text, cut + stop);
+}
+
+TEST(NativeDriver, StopsAtTokensAndNotBeforeMinTokens) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(9), .sampling = Drawn(20, 5)};
+  ask.sampling.stop_token_ids = {65};
+  ask.sampling.logit_bias = {{65, 100.0f}};
+  const auto at_once = driver.Run(ask);
+  EXPECT_EQ(at_once->usage.completion_tokens, 1);
+  EXPECT_EQ(at_once->choice().finish->stop_token, 65);
+  EXPECT_EQ(at_once->choice().text, "");
+  ask.sampling.min_tokens = 6;
+  const auto later = driver.Run(ask);
+  EXPECT_EQ(later->usage.completion_tokens, 7);
+  EXPECT_EQ(std::count(later->choice().tokens.begin(), later->choice().tokens.end(), 65), 1);
+}
+
+TEST(NativeDriver, LowersMaxTokensToTheContext) {
+  EngineOptions options = TinyOptions();
+  options.max_model_len = 64;
+  TinyDriver driver(options);
+  const auto heard = driver.Run({.prompt = Tokens(50), .sampling = Greedy(1000)});
+  EXPECT_EQ(heard->usage.completion_tokens, 14);
+  EXPECT_EQ(heard->choice().finish->reason, wire::FinishReason::kLength);
+}
+
+TEST(NativeDriver, RefusesAPromptThatCanNotFitWithTheNumbers) {
+  EngineOptions options = TinyOptions();
+  options.max_model_len = 64;
+  TinyDriver driver(options);
+  const auto heard = std::make_shared<Heard>();
+  const Status admitted =
+      driver->Admit(Ask{.prompt = Tokens(64), .sampling = Greedy(1)}.Prepared(), heard);
+  ASSERT_FALSE(admitted);
+  EXPECT_EQ(admitted.error().code, Code::kContextTooLong);
+  EXPECT_EQ(admitted.error().field, "prompt");
+  EXPECT_EQ(admitted.error().detail,
+            "This model's maximum context length is 64 tokens. However, your prompt has 64 tokens. "
+            "Please reduce the length of the prompt");
+  EXPECT_TRUE(driver->Admit(Ask{.prompt = Tokens(63), .sampling = Greedy(1)}.Prepared(), heard));
+}
+
+TEST(NativeDriver, ChoicesDrawEachForItself) {
+  const Ask one{.prompt = Tokens(30), .sampling = Drawn(16, 9)};
+  Ask three = one;
+  three.n = 3;
+  TinyDriver driver;
+  const auto first = driver.Run(one);
+  const auto all = driver.Run(three);
+  ASSERT_EQ(all->choices.size(), 3u);
+  ExpectSame(all->choice(0), first->choice());
+  EXPECT_NE(all->choice(1).tokens, all->choice(0).tokens);
+  EXPECT_NE(all->choice(2).tokens, all->choice(1).tokens);
+  EXPECT_EQ(all->usage.prompt_tokens, 30);
+  EXPECT_EQ(all->usage.completion_tokens, 48);
+
+  EngineOptions uncached = TinyOptions();
+  uncached.enable_prefix_caching = false;
+  TinyDriver other(uncached);
+  other.Admit({.id = "other", .prompt = Tokens(70, 5), .sampling = Greedy(30)});
+  const auto again = other.Run(three);
+  for (int32_t i = 0; i < 3; ++i) {
+    ExpectSame(again->choice(i), all->choice(i));
+  }
+  Ask greedy = three;
+  greedy.sampling = Greedy(16);
+  const auto alike = driver.Run(greedy);
+  ExpectSame(alike->choice(1), alike->choice(0));
+  ExpectSame(alike->choice(2), alike->choice(0));
+}
+
+// What a prompt's tokens score is what they were drawn with.
+TEST(NativeDriver, ScoresAPromptWithTheBitsOfItsGeneration) {
+  Ask ask{.prompt = Tokens(40), .sampling = Drawn(12, 3)};
+  ask.sampling.logprobs = 0;
+  TinyDriver driver;
+  const auto drawn = driver.Run(ask);
+  Ask scored{.prompt = ask.prompt, .sampling = Greedy(0), .echo = true};
+  scored.prompt.insert(scored.prompt.end(), drawn->choice().tokens.begin(),
+                       drawn->choice().tokens.end());
+  scored.sampling.prompt_logprobs = 0;
+  for (const uint32_t rows : {32u, 5u}) {  // logit rows of a step: whole, and in pieces
+    EngineOptions options = TinyOptions();
+    options.max_num_seqs = rows;
+    TinyDriver scorer(options);
+    const auto heard = scorer.Run(scored);
+    EXPECT_EQ(heard->usage.completion_tokens, 0);
+    EXPECT_EQ(heard->choice().tokens.size(), 0u);
+    EXPECT_EQ(heard->choice().finish->reason, wire::FinishReason::kLength);
+    ASSERT_TRUE(heard->choice().echo);
+    const wire::PromptEcho& echo = *heard->choice().echo;
+    EXPECT_EQ(echo.text, "the prompt's text");
+    EXPECT_EQ(echo.tokens, scored.prompt);
+    ASSERT_EQ(echo.logprobs.size(), 52u);
+    EXPECT_FALSE(echo.logprobs.front());
+    std::vector<wire::TokenLogprobs> tail;
+    for (size_t i = 40; i < 52; ++i) {
+      tail.push_back(echo.logprobs[i].value());
+    }
+    EXPECT_EQ(BitsOf(tail), BitsOf(drawn->choice().logprobs));
+  }
+}
+
+TEST(NativeDriver, EchoesAPromptOfOneToken) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(1), .sampling = Greedy(1), .echo = true};
+  ask.sampling.prompt_logprobs = 0;
+  const auto heard = driver.Run(ask);
+  ASSERT_EQ(heard->choice().echo->logprobs.size(), 1u);
+  EXPECT_FALSE(heard->choice().echo->logprobs.front());
+}
+
+// Eight blocks for two sequences that want ten.
+TEST(NativeDriver, PreemptionResumesWithTheSameBits) {
+  for (const bool scores : {false, true}) {
+    Ask ask{.prompt = Tokens(40), .sampling = Drawn(30, 4)};
+    ask.sampling.logprobs = 2;
+    ask.sampling.prompt_logprobs = scores ? 0 : -1;
+    TinyDriver alone;
+    const auto expected = alone.Run(ask);
+    TinyDriver tight(TinyOptions(8));
+    const auto first =
+        tight.Admit({.id = "first", .prompt = Tokens(40, 2), .sampling = Greedy(40)});
+    const auto heard = tight.Admit(ask);
+    tight.Finish(*heard);
+    EXPECT_TRUE(first->done);
+    EXPECT_GT(tight->preemptions(), 0u);
+    ExpectSame(heard->choice(), expected->choice());
+    EXPECT_EQ(heard->usage.completion_tokens, 30);
+    if (scores) {
+      EXPECT_EQ(heard->choice().echo->logprobs.size(), 40u);
+    }
+    EXPECT_EQ(tight.free_blocks(), 8u);
+  }
+}
+
+// The prompt of the target is scored a row a step while the first one grows: it loses its blocks
+// before its prompt is done.
+TEST(NativeDriver, PreemptionInAScoredPromptScoresEachTokenOnce) {
+  Ask ask{.prompt = Tokens(60), .sampling = Greedy(4)};
+  ask.sampling.prompt_logprobs = 1;
+  TinyDriver alone;
+  const auto expected = alone.Run(ask);
+  EngineOptions options = TinyOptions(8);
+  options.max_num_seqs = 2;
+  TinyDriver tight(options);
+  const auto first = tight.Admit({.id = "first", .prompt = Tokens(40, 2), .sampling = Greedy(60)});
+  tight->Step();
+  const auto heard = tight.Admit(ask);
+  tight.Finish(*heard);
+  EXPECT_TRUE(first->done);
+  EXPECT_GT(tight->preemptions(), 0u);
+  const auto& scored = heard->choice().echo->logprobs;
+  ASSERT_EQ(scored.size(), 60u);
+  for (size_t i = 1; i < scored.size(); ++i) {
+    EXPECT_EQ(BitsOf({scored[i].value()}), BitsOf({expected->choice().echo->logprobs[i].value()}));
+  }
+}
+
+TEST(NativeDriver, CountsCachedTokensToTheToken) {
+  TinyDriver driver;
+  const Ask ask{.prompt = Tokens(45), .sampling = Greedy(20)};
+  const auto cold = driver.Run(ask);
+  EXPECT_EQ(cold->usage.cached_tokens, 0);
+  EXPECT_EQ(cold->started->cached_tokens, 0);
+  const auto warm = driver.Run(ask);
+  EXPECT_EQ(warm->usage.cached_tokens, 44);  // all but the one whose logits are needed
+  EXPECT_EQ(warm->started->cached_tokens, 44);
+  ExpectSame(warm->choice(), cold->choice());
+  // The next turn of a conversation: what was generated is cached too, but for the last token.
+  Ask next = ask;
+  next.prompt.insert(next.prompt.end(), cold->choice().tokens.begin(), cold->choice().tokens.end());
+  next.prompt.insert(next.prompt.end(), {1, 2, 3});
+  EXPECT_EQ(driver.Run(next)->usage.cached_tokens, 45 + 19);
+  Ask other = ask;
+  other.prompt[20] ^= 1;
+  EXPECT_EQ(driver.Run(other)->usage.cached_tokens, 20);
+}
+
+TEST(NativeDriver, NeverHitsAcrossSalts) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(45), .sampling = Greedy(2), .salt = "alice"};
+  driver.Run(ask);
+  ask.salt = "bob";
+  EXPECT_EQ(driver.Run(ask)->usage.cached_tokens, 0);
+  ask.salt = "alice";
+  EXPECT_EQ(driver.Run(ask)->usage.cached_tokens, 44);
+}
+
+TEST(NativeDriver, EvictsExactlyThePathItIsTold) {
+  TinyDriver driver;
+  const Ask ask{.prompt = Tokens(45), .sampling = Greedy(2)};
+  driver.Run(ask);
+  std::optional<driver::EvictReport> report;
+  const std::vector<int32_t> path(ask.prompt.begin(), ask.prompt.begin() + 20);
+  driver->Evict({.scope = driver::EvictScope::kPrefix, .tokens = path, .cache_salt = {}},
+                [&report](Result<driver::EvictReport> done) { report = done.value(); });
+  EXPECT_EQ(driver.Run(ask)->usage.cached_tokens, 16);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->guarantee, driver::EvictGuarantee::kExact);
+  EXPECT_EQ(report->blocks, 2u);
+}
+
+TEST(NativeDriver, FailsAloneWhenItsKvIsNotFinite) {
+  TinyDriver driver;
+  const auto healthy =
+      driver.Admit({.id = "healthy", .prompt = Tokens(20, 2), .sampling = Greedy(20)});
+  const auto ill = driver.Admit({.id = "ill", .prompt = Tokens(20), .sampling = Greedy(20)});
+  driver->Step();
+  const Sequence& sequence = driver->Find("ill")->choices.front().sequence;
+  tensor::Backend& backend = *driver->engine().backend;
+  const std::vector<std::byte> rows(size_t{2} * 64 * 2, std::byte{0xff});
+  backend.WriteKv(sequence.blocks.front(), 1, tensor::KvPart::kKey, 5, 1, rows);
+  driver->Step();
+  ASSERT_TRUE(ill->error);
+  EXPECT_EQ(ill->error->code, Code::kInternal);
+  EXPECT_THAT(ill->error->detail, HasSubstr("not finite"));
+  driver.Finish(*healthy);
+  EXPECT_TRUE(healthy->done);
+}
+
+TEST(NativeDriver, SaysWhenEveryTokenIsBanned) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(5), .sampling = Greedy(3)};
+  for (int32_t token = 0; token < 303; ++token) {
+    ask.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+  }
+  const auto heard = driver.Run(ask);
+  ASSERT_TRUE(heard->error);
+  EXPECT_EQ(heard->error->code, Code::kInvalidArgument);
+  EXPECT_EQ(heard->error->field, "logit_bias");
+}
+
+TEST(NativeDriver, DrawsASeedAndSaysIt) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(5), .sampling = Drawn(10, 0)};
+  ask.sampling.seed.reset();
+  const auto drawn = driver.Run(ask);
+  ask.sampling.seed = drawn->started->seed.value();
+  const auto again = driver.Run(ask);
+  ExpectSame(again->choice(), drawn->choice());
+  ask.sampling.seed.reset();
+  EXPECT_NE(driver.Run(ask)->started->seed, drawn->started->seed);
+}
+
+TEST(NativeDriver, DrainLetsWhatIsOpenEnd) {
+  TinyDriver driver;
+  const auto heard = driver.Admit({.prompt = Tokens(5), .sampling = Greedy(6)});
+  driver->Step();
+  int drained = 0;
+  driver->Drain([&drained] { ++drained; });
+  EXPECT_FALSE(driver->Load().ready);
+  const auto late = std::make_shared<Heard>();
+  const Status refused =
+      driver->Admit(Ask{.id = "late", .prompt = Tokens(5), .sampling = Greedy(1)}.Prepared(), late);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_EQ(drained, 0);
+  driver.Finish(*heard);
+  EXPECT_TRUE(heard->done);
+  EXPECT_EQ(drained, 1);
+  driver->Drain([&drained] { ++drained; });
+  EXPECT_EQ(drained, 2);
+}
+
+TEST(NativeDriver, StopEndsEverythingWithAnError) {
+  TinyDriver driver;
+  const auto running = driver.Admit({.id = "a", .prompt = Tokens(5), .sampling = Greedy(60)});
+  driver->Step();
+  const auto queued = driver.Admit({.id = "b", .prompt = Tokens(5), .sampling = Greedy(60)});
+  driver->Stop();
+  for (const auto& heard : {running, queued}) {
+    ASSERT_TRUE(heard->error);
+    EXPECT_EQ(heard->error->code, Code::kUnavailable);
+  }
+  EXPECT_EQ(driver->pool().free() + driver->pool().cached_only(), driver->pool().total());
+  std::optional<Code> evicted;
+  driver->Evict({}, [&evicted](Result<driver::EvictReport> done) { evicted = done.error().code; });
+  EXPECT_EQ(evicted, Code::kUnavailable);
+}
+
+TEST(NativeDriver, RunsOnAThreadOfItsOwn) {
+  // Tells when the request ended.
+  class Waiter final : public driver::EventSink {
+   public:
+    void OnEvent(wire::Event event) noexcept override {
+      if (std::holds_alternative<wire::Done>(event)) {
+        done.set_value();
+      }
+    }
+    std::promise<void> done;
+  };
+  TinyDriver driver;
+  ASSERT_TRUE(driver->Start());
+  ASSERT_TRUE(driver->Start());
+  EXPECT_FALSE(driver->Step());
+  const auto waiter = std::make_shared<Waiter>();
+  ASSERT_TRUE(driver->Admit(Ask{.prompt = Tokens(30), .sampling = Greedy(10)}.Prepared(), waiter));
+  waiter->done.get_future().wait();
+  driver->Stop();
+}
+
+TEST(NativeDriver, BoundsTheRequestsInside) {
+  FakeClock clock;
+  FakeRandom random;
+  NativeDriver driver(LoadTiny(TinyOptions()), {.served_names = {}, .requests_max = 2}, clock,
+                      random, nullptr);
+  const auto heard = std::make_shared<Heard>();
+  const auto admit = [&](const std::string& id) {
+    return driver.Admit(Ask{.id = id, .prompt = Tokens(5), .sampling = Greedy(1)}.Prepared(),
+                        std::make_shared<Heard>());
+  };
+  EXPECT_TRUE(admit("a"));
+  EXPECT_TRUE(admit("b"));
+  const Status third = admit("c");
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kResourceExhausted);
+  while (driver.Step()) {
+  }
+  EXPECT_TRUE(admit("c"));
+}
+
+}  // namespace
+}  // namespace fak::engine
