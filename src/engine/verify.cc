@@ -39,6 +39,9 @@ class Verifier {
       options_.on_progress(next, done_, all_);
     }
   }
+  uint32_t PromptTokens(const VerifyCell& cell) const {
+    return VerifyPromptTokens(options_.cover, cell);
+  }
   // Leaves the engine alone if it is of that kind already.
   Status Load(const VerifyCell& cell, bool wrong_order = false);
   std::vector<ReferenceKey> NeededReferences() const;
@@ -83,9 +86,9 @@ Status Verifier::Load(const VerifyCell& cell, bool wrong_order) {
 }
 
 std::vector<Verifier::ReferenceKey> Verifier::NeededReferences() const {
-  std::vector<ReferenceKey> keys = {{control_.kv, VerifyPromptTokens(control_)}};
+  std::vector<ReferenceKey> keys = {{control_.kv, PromptTokens(control_)}};
   for (const VerifyCell& cell : cells_) {
-    keys.emplace_back(cell.kv, VerifyPromptTokens(cell));
+    keys.emplace_back(cell.kv, PromptTokens(cell));
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -119,7 +122,7 @@ Status Verifier::RunCells(KvType kv) {
     }
     Progress(NameOf(cell));
     TRY(Load(cell));
-    const uint32_t length = VerifyPromptTokens(cell);
+    const uint32_t length = PromptTokens(cell);
     const int64_t started_ns = Clock::Real().NowNs();
     const CellOutcome outcome =
         RunCell(*engine_, {.cell = cell, .prompt = Prefix(texts_.target, length)}, texts_);
@@ -144,14 +147,14 @@ void Verifier::RunControl(std::string name, const CellRun& run, bool logits_must
   ControlResult& control = report_.controls.emplace_back();
   control.name = std::move(name);
   control.comparison =
-      Compare(references_.at({run.cell.kv, VerifyPromptTokens(run.cell)}), outcome.trace);
+      Compare(references_.at({run.cell.kv, PromptTokens(run.cell)}), outcome.trace);
   control.noticed = outcome.failure.empty() && control.comparison.kv_differing > 0 &&
                     (!logits_must_differ || control.comparison.logits_differing > 0);
   ++done_;
 }
 
 Status Verifier::RunControls() {
-  const uint32_t length = VerifyPromptTokens(control_);
+  const uint32_t length = PromptTokens(control_);
   const std::vector<int32_t> prompt = Prefix(texts_.target, length);
   TRY(Load(control_));
   RunControl("another prompt", {.cell = control_, .prompt = Prefix(texts_.others, length)}, true);

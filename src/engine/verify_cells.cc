@@ -27,10 +27,10 @@ VerifyCell CellAt(std::span<const uint32_t> row, std::span<const tensor::Isa> is
 }
 
 // Rows to compute, those of a scalar cell counted for what they take.
-double CostOf(const VerifyCell& cell) {
+double CostOf(VerifyCover cover, const VerifyCell& cell) {
   constexpr double kScalarFactor = 10.0;
   const double steps = cell.chunk == 0 ? 1.0 : double{kVerifyPromptLong} / cell.chunk;
-  const double rows = VerifyPromptTokens(cell) + std::min(steps, 64.0) * cell.batch;
+  const double rows = VerifyPromptTokens(cover, cell) + std::min(steps, 64.0) * cell.batch;
   return cell.isa == tensor::Isa::kScalar ? kScalarFactor * rows : rows;
 }
 
@@ -96,10 +96,11 @@ std::string_view VerifyCoverName(VerifyCover cover) {
   return "";
 }
 
-uint32_t VerifyPromptTokens(const VerifyCell& cell) {
+uint32_t VerifyPromptTokens(VerifyCover cover, const VerifyCell& cell) {
   const bool needs_long = cell.chunk >= kVerifyPromptShort;
   const bool slow = cell.chunk == 1 || cell.isa == tensor::Isa::kScalar;
-  return slow && !needs_long ? kVerifyPromptShort : kVerifyPromptLong;
+  const bool takes_long = needs_long || (cover != VerifyCover::kValues && !slow);
+  return takes_long ? kVerifyPromptLong : kVerifyPromptShort;
 }
 
 std::vector<std::vector<uint32_t>> CoveringRows(
@@ -138,7 +139,9 @@ std::vector<VerifyCell> VerifyCells(VerifyCover cover, std::span<const tensor::I
                                          kThreads.size(),
                                          static_cast<uint32_t>(isas.size()),
                                          kKvTypes.size()};
-  const auto cost = [isas](std::span<const uint32_t> row) { return CostOf(CellAt(row, isas)); };
+  const auto cost = [cover, isas](std::span<const uint32_t> row) {
+    return CostOf(cover, CellAt(row, isas));
+  };
   const std::vector<std::vector<uint32_t>> rows =
       cover == VerifyCover::kProduct
           ? Product(sizes)

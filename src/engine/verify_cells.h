@@ -33,20 +33,21 @@ struct VerifyCell {
   friend bool operator==(const VerifyCell&, const VerifyCell&) = default;
 };
 
-// Tokens of a cell's prompt: the shorter of two lengths where everything takes one row at a time or
-// is scalar, unless the chunk wants the longer one to be a chunk at all. Both end 14 positions into
-// a block of 16: the second token that follows fills it, so a sequence whose whole prompt went into
-// one step can still run out of blocks before its last token.
-inline constexpr uint32_t kVerifyPromptShort = 4 * 16 + 14;
-inline constexpr uint32_t kVerifyPromptLong = 37 * 16 + 14;
-uint32_t VerifyPromptTokens(const VerifyCell& cell);
-
 enum class VerifyCover : uint8_t {
   kValues,   // every value of every axis
   kPairs,    // every pair of values of two axes
   kProduct,  // every combination
 };
 std::string_view VerifyCoverName(VerifyCover cover);
+
+// Tokens of a cell's prompt, one of two lengths: the longer one where the chunk is no chunk of the
+// shorter, and otherwise for cells that are quick, unless only values are to be covered. Scalar
+// kernels are slow, and the reference of each length takes them. Both end 14 positions into a block
+// of 16: the second token that follows fills it, so a sequence whose whole prompt went into one
+// step can still run out of blocks before its last token.
+inline constexpr uint32_t kVerifyPromptShort = 4 * 16 + 14;
+inline constexpr uint32_t kVerifyPromptLong = 37 * 16 + 14;
+uint32_t VerifyPromptTokens(VerifyCover cover, const VerifyCell& cell);
 
 // The axes are those of the project's promise; isas: the instruction sets to walk. Cheap cells are
 // preferred where a choice is free. Ordered so that cells of one engine (KV type, instruction set,

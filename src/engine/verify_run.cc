@@ -119,6 +119,8 @@ class Runner final : public StepObserver {
     return engine;
   }
 
+  // One row a step, twice over, and some steps for the others.
+  size_t StepsMax() const { return 2 * run_.prompt.size() + 100; }
   std::shared_ptr<Listener> Admit(const Ask& ask);
   Status RunAlone(const Ask& ask);
   Status Seed();
@@ -173,13 +175,13 @@ std::shared_ptr<Listener> Runner::Admit(const Ask& ask) {
 
 Status Runner::RunAlone(const Ask& ask) {
   const std::shared_ptr<Listener> listener = Admit(ask);
-  while (!listener->ended()) {
+  for (size_t step = 0; step < StepsMax() && !listener->ended(); ++step) {
     driver_.Step();
   }
   if (listener->error()) {
     return Fail(*listener->error());
   }
-  return {};
+  return listener->ended() ? Status() : Fail(Code::kInternal, "it did not end");
 }
 
 void Runner::AddOther() {
@@ -351,9 +353,7 @@ void Runner::RunTarget() {
   while (others_.size() < others) {
     AddOther();
   }
-  // One row a step, twice over, and some steps for the others.
-  const size_t steps_max = 2 * run_.prompt.size() + 100;
-  for (size_t step = 0; step < steps_max && !target_->ended(); ++step) {
+  for (size_t step = 0; step < StepsMax() && !target_->ended(); ++step) {
     driver_.Step();
     ReplaceOthers();
     MaybePreempt();

@@ -28,7 +28,7 @@ struct VerifyTexts {
 
 struct CellRun {
   VerifyCell cell;
-  std::vector<int32_t> prompt;  // of the target; VerifyPromptTokens(cell) tokens
+  std::vector<int32_t> prompt;  // of the target; longer than the chunk
   // Control: one bit of the target's KV is flipped when its prompt is computed.
   bool flips_bit = false;
 };

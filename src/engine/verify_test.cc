@@ -166,7 +166,7 @@ TEST(Verify, RefusesAModelWithTooShortAContext) {
 class RunCellTest : public ::testing::Test {
  protected:
   CellOutcome Run(LoadedEngine& engine, const VerifyCell& cell) {
-    const uint32_t length = VerifyPromptTokens(cell);
+    const uint32_t length = VerifyPromptTokens(VerifyCover::kValues, cell);
     return RunCell(
         engine, {.cell = cell, .prompt = {texts_.target.begin(), texts_.target.begin() + length}},
         texts_);
