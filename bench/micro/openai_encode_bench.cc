@@ -11,7 +11,7 @@
 namespace fak::wire {
 namespace {
 
-void EncodeToken(benchmark::State& state) {
+void EncodeTokens(benchmark::State& state) {
   Turn turn;
   turn.stream = true;
   OpenAiStream stream(
@@ -19,14 +19,17 @@ void EncodeToken(benchmark::State& state) {
   std::string out;
   stream.Encode(Started{}, out);
   const Event event = TextDelta{.choice = 0, .text = " token", .tokens = {42}, .logprobs = {}};
+  constexpr size_t kTokens = 256;
   for (auto _ : state) {
-    out.clear();
-    stream.Encode(event, out);
-    benchmark::DoNotOptimize(out);
+    for (size_t i = 0; i < kTokens; ++i) {
+      out.clear();
+      stream.Encode(event, out);
+      benchmark::DoNotOptimize(out);
+    }
   }
-  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * kTokens));
 }
-BENCHMARK(EncodeToken);
+BENCHMARK(EncodeTokens);
 
 }  // namespace
 }  // namespace fak::wire
