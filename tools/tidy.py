@@ -106,7 +106,8 @@ def is_data(name):
 
 
 def is_test(name):
-    return name.endswith(("_test.cc", "_fuzz.cc")) or name.startswith(("tests/", "fuzz/", "bench/"))
+    return name.endswith(("_test.cc", "_test.h", "/test_support.h", "_fuzz.cc")) or \
+        name.startswith(("tests/", "fuzz/", "bench/"))
 
 
 def line_of(text, offset):
@@ -179,7 +180,7 @@ def check_includes(tree, rooms, findings):
                 findings.add(name, line, f'"{header}": write the path from src/, "room/file.h"')
                 continue
             allowed = rooms[room]["USES"] | {room}
-            if name.endswith("_test.cc"):
+            if is_test(name):
                 allowed = allowed | rooms[room]["TEST_USES"]
             if target not in allowed:
                 findings.add(name, line, f"room {room} does not name {target} in its CMakeLists.txt")
