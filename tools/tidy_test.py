@@ -47,7 +47,8 @@ class TidyTest(unittest.TestCase):
     def test_includes_follow_the_rooms(self):
         self.assert_found({"src/wire/a.cc": '#include "wire/a.h"\n#include "base/b.h"\n#include "net/c.h"\n'},
                           "src/wire/a.cc:3: room wire does not name net")
-        self.assert_found({"src/wire/a_test.cc": '#include "net/c.h"\n#include "tests/tiny/a.h"\n'})
+        self.assert_found({"src/wire/a_test.cc": '#include "net/c.h"\n#include "tests/a.h"\n',
+                           "tests/a.h": "#pragma once\n"})
         self.assert_found({"src/wire/test_support.h": '#pragma once\n#include "net/c.h"\n'})
         self.assert_found({"src/wire/a.cc": '#include "a.h"\n'}, 'src/wire/a.cc:1: "a.h": write')
         self.assert_found({"src/wire/a.cc": '// #include "net/c.h"\n'})
