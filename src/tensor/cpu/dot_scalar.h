@@ -7,12 +7,17 @@
 // See matmul_kernels.inl: integer dot products, product by product.
 namespace fak::tensor::cpu::scalar {
 
-// Rows of activations that one pass over unpacked weights serves.
+// Native vectors of weights and rows of activations in a tile.
+inline constexpr int kTileStreams = 1;
 inline constexpr int kTileRows = 1;
 // Up to so many rows are computed without unpacking weights into memory first.
 inline constexpr uint32_t kFewRows = 1;
+// Groups of 4 products that a sum takes before another row has its turn (DotRows).
+inline constexpr int kGroupsAtOnce = 8;
 // Panels that one row of activations meets at once: memory gives more to several streams.
-inline constexpr int kPanelsAtOnce = 1;
+inline constexpr uint32_t kPanelsAtOnce = 1;
+// How far ahead of the weights in use a few rows ask for more.
+inline constexpr int kBytesAhead = 2048;
 // Panels and rows of a tile of float weights.
 inline constexpr int kFloatPanels = 1;
 inline constexpr int kFloatRows = 1;

@@ -88,7 +88,7 @@ FAK_VEC void MultiplyFloatTile(const Product& product, uint64_t panel_bytes, uin
       y[s][r].Store(sums.y[s / kStreamsOfPanel][r] + s % kStreamsOfPanel * kLanes);
     }
   }
-  StoreSums(product, panel, row, sums);
+  StoreSums(product, panel, kPanels, row, sums);
 }
 
 // All rows with one number of panels; kRows at a time, then fewer.
@@ -114,7 +114,7 @@ void MultiplyFloat(const Product& product, uint32_t panel_begin, uint32_t panel_
     uint32_t panel = panel_begin;
     if (rows == 1) {
       for (; panel + kPanelsAtOnce <= panel_end; panel += kPanelsAtOnce) {
-        MultiplyFloatTile<Format, kPanelsAtOnce, 1>(product, panel_bytes, panel, row);
+        MultiplyFloatTile<Format, int{kPanelsAtOnce}, 1>(product, panel_bytes, panel, row);
       }
     }
     for (; panel + kFloatPanels <= panel_end; panel += kFloatPanels) {

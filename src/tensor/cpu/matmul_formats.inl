@@ -9,6 +9,7 @@ FAK_VEC Bytes Word(const std::byte* words, int i) {
 // 4 words of nibbles: low halves are elements 0 to 15, high halves 16 to 31.
 FAK_VEC void UnpackNibbles(const std::byte* words, Bytes (&w)[8]) {
   const Bytes low = Bytes::Splat(15);
+  FAK_UNROLL
   for (int v = 0; v < 4; ++v) {
     const Bytes both = Word(words, v);
     w[v] = And(both, low);
@@ -20,6 +21,7 @@ FAK_VEC void UnpackIq4(const std::byte* words, SignedBytes (&w)[8]) {
                                         1,    13,   25,  38,  53,  69,  89,  113};
   Bytes index[8];
   UnpackNibbles(words, index);
+  FAK_UNROLL
   for (int g = 0; g < 8; ++g) {
     w[g] = Lookup(kCodes, index[g]);
   }
@@ -86,6 +88,7 @@ struct FiveBits32 : Format32<kType, Bytes, 31> {
 
 struct FormatQ8_0 : Format32<DType::kQ8_0, SignedBytes, 128> {
   static FAK_VEC void Unpack(const std::byte* words, int j, SignedBytes (&w)[8]) {
+    FAK_UNROLL
     for (int g = 0; g < 8; ++g) {
       w[g] = SignedBytes::Of(Word(words, 8 * j + g));
     }
@@ -186,6 +189,7 @@ struct FormatQ2K : Format256<DType::kQ2K, Bytes, 3, 16, 1, 4, true> {
   }
   template <int kStep>
   static FAK_VEC void Unpack(const std::byte* words, int first, Bytes (&w)[8]) {
+    FAK_UNROLL
     for (int v = 0; v < 8; ++v) {
       w[v] = And(Shift<-2 * kStep>(Word(words, 4 + 2 * first + v)), Bytes::Splat(3));
     }
@@ -209,6 +213,7 @@ struct FormatQ3K : Format256<DType::kQ3K, Bytes, 56, 16, 1, 8, false> {
   static FAK_VEC void Unpack(const std::byte* words, int, Bytes (&w)[8]) {
     constexpr int kHalf = kStep / 4;
     constexpr int kQuarter = kStep % 4;
+    FAK_UNROLL
     for (int v = 0; v < 8; ++v) {
       const Bytes low = Shift<3 - 2 * kQuarter>(Word(words, 11 + 8 * kHalf + v));
       const Bytes high = Shift<5 - kStep>(Word(words, 3 + v));
@@ -224,6 +229,7 @@ struct FormatQ4K : Format256<DType::kQ4K, Bytes, 15, 32, 2, 2, true> {
   }
   template <int kStep>
   static FAK_VEC void Unpack(const std::byte* words, int first, Bytes (&w)[8]) {
+    FAK_UNROLL
     for (int v = 0; v < 8; ++v) {
       w[v] = And(Shift<-4 * kStep>(Word(words, 3 + 4 * first + v)), Bytes::Splat(15));
     }
@@ -237,6 +243,7 @@ struct FormatQ5K : Format256<DType::kQ5K, Bytes, 31, 32, 4, 8, true> {
   }
   template <int kStep>
   static FAK_VEC void Unpack(const std::byte* words, int, Bytes (&w)[8]) {
+    FAK_UNROLL
     for (int v = 0; v < 8; ++v) {
       const Bytes low = Shift<-4 * (kStep % 2)>(Word(words, 11 + 8 * (kStep / 2) + v));
       const Bytes high = Shift<4 - kStep>(Word(words, 3 + v));
@@ -254,6 +261,7 @@ struct FormatQ6K : Format256<DType::kQ6K, Bytes, 63, 16, 1, 4, false> {
   }
   template <int kStep>
   static FAK_VEC void Unpack(const std::byte* words, int first, Bytes (&w)[8]) {
+    FAK_UNROLL
     for (int v = 0; v < 8; ++v) {
       const Bytes low = Shift<-4 * (kStep / 2)>(Word(words, 4 + 4 * first + 8 * (kStep % 2) + v));
       const Bytes high = Shift<4 - 2 * kStep>(Word(words, 36 + 2 * first + v));

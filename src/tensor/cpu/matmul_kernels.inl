@@ -3,6 +3,10 @@
 #include "tensor/cpu/matmul_formats.inl"
 #include "tensor/cpu/matmul_tiles.inl"
 #include "tensor/cpu/matmul_walk.inl"
+//
+#include "tensor/cpu/matmul_blocked.inl"
+//
+#include "tensor/cpu/matmul_multiply.inl"
 
 #include "tensor/cpu/matmul_float.inl"
 #include "tensor/cpu/quantise.inl"

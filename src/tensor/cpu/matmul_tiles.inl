@@ -16,23 +16,46 @@ struct Stream {
   int lane;
 };
 
-// A format whose chunk lies unpacked in scratch memory: 64 vectors of bytes, block by block.
+// Asks for what lies kBytesAhead after block j; the lines of a panel are shared by its streams.
 template <class Format>
-struct Unpacked : Format {
-  using Weights = typename Format::Weights;
-  static constexpr int kSteps = 1;
-  static FAK_VEC void Unpack(const std::byte* words, int j, Weights (&w)[8]) {
-    for (int g = 0; g < 8; ++g) {
-      w[g] = Weights::Load(words + 64 * (8 * j + g));
+FAK_VEC void PrefetchBlock(const Stream<typename Format::Scales>& stream, int j) {
+  constexpr int kLines =
+      static_cast<int>((LayoutOf(Format::kDType).ChunkBytes(kChunk / Format::kBlock) + 511) / 512);
+  constexpr int kLinesOfStream = (kLines + kStreamsOfPanel - 1) / kStreamsOfPanel;
+  const std::byte* at =
+      stream.words + kBytesAhead + 64 * (kLines * j) + stream.lane / kLanes * 64 * kLinesOfStream;
+  FAK_UNROLL
+  for (int i = 0; i < kLinesOfStream; ++i) {
+    Prefetch(at + 64 * i);
+  }
+}
+
+// sum[r] += Σ w q over 4 kGroups activations of each row. kGroupsAtOnce of them go into a sum
+// before the next row's turn: where a sum is slow to take its next term, rows take turns.
+template <int kGroups, int kMax, class W, class Record, int kRows>
+FAK_VEC void DotRows(const W* w, const Record* x, int first, I32 (&sum)[kRows]) {
+  constexpr int kStep = kGroupsAtOnce < kGroups ? kGroupsAtOnce : kGroups;
+  FAK_UNROLL
+  for (int g = 0; g < kGroups; g += kStep) {
+    FAK_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sum[r] = Dot<kStep, kMax>(w + g, x[r].q + first + 4 * g, sum[r]);
     }
   }
-  template <int kStep>
-  static FAK_VEC void Unpack(const std::byte* words, int j, Weights (&w)[8]) {
-    Unpack(words, j, w);
-  }
-};
+}
 
 // --- Blocks of 32 ---
+
+// Rule 6 for block j: b with what it adds.
+template <class Format>
+FAK_VEC F32 AddBlock(F32 d, F32 m, I32 sum, const Record32& x, int j, F32 b) {
+  const F32 scale = F32::Splat(x.scale[j]);
+  b = Fma(Mul(d, scale), ToFloat(sum), b);
+  if constexpr (Format::kMin) {
+    b = Fma(Mul(m, scale), F32::Splat(x.sum[j]), b);
+  }
+  return b;
+}
 
 template <class Format, int kStreams, int kRows>
 FAK_VEC void TileChunk(const Stream<Scales32> (&streams)[kStreams], int blocks, const Record32* x,
@@ -46,19 +69,21 @@ FAK_VEC void TileChunk(const Stream<Scales32> (&streams)[kStreams], int blocks, 
   for (int j = 0; j < blocks; ++j) {
     FAK_UNROLL
     for (int s = 0; s < kStreams; ++s) {
+      PrefetchBlock<Format>(streams[s], j);
       typename Format::Weights w[8];
       Format::Unpack(streams[s].words, j, w);
       const F32 d = F32::Load(streams[s].scales->d[j] + streams[s].lane);
       const F32 m =
           Format::kMin ? F32::Load(streams[s].scales->m[j] + streams[s].lane) : F32::Zero();
+      I32 sum[kRows];
       FAK_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const I32 sum = Dot<8, Format::kMax>(w, x[r].q + 32 * j, Format::Start(x[r], j));
-        const F32 scale = F32::Splat(x[r].scale[j]);
-        b[s][r] = Fma(Mul(d, scale), ToFloat(sum), b[s][r]);
-        if constexpr (Format::kMin) {
-          b[s][r] = Fma(Mul(m, scale), F32::Splat(x[r].sum[j]), b[s][r]);
-        }
+        sum[r] = Format::Start(x[r], j);
+      }
+      DotRows<8, Format::kMax>(w, x, 32 * j, sum);
+      FAK_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        b[s][r] = AddBlock<Format>(d, m, sum[r], x[r], j, b[s][r]);
       }
     }
   }
@@ -84,20 +109,6 @@ FAK_VEC void PrepareScales(const std::byte* chunk, int blocks, Scales32& out) {
 
 // --- Blocks of 256 ---
 
-// Σ over one block of 32 of scale · sum, added to part.
-template <class Format>
-FAK_VEC I32 ScaledDot(const typename Format::Weights (&w)[8], const I32 (&scale)[2],
-                      const Record256& x, int j, I32 part) {
-  const int8_t* q = x.q + 32 * j;
-  if constexpr (Format::kSub == 32) {
-    return Add(part, Mul(Dot<8, Format::kMax>(w, q, Format::Start(x, j)), scale[0]));
-  } else {
-    const I32 first = Dot<4, Format::kMax>(w, q, Format::Start(x, 2 * j));
-    const I32 second = Dot<4, Format::kMax>(w + 4, q + 16, Format::Start(x, 2 * j + 1));
-    return Add(Add(part, Mul(first, scale[0])), Mul(second, scale[1]));
-  }
-}
-
 template <class Format>
 FAK_VEC I32 MinimumSum(const Scales256& scales, int lane, const Record256& x) {
   I32 sum = I32::Zero();
@@ -110,21 +121,46 @@ FAK_VEC I32 MinimumSum(const Scales256& scales, int lane, const Record256& x) {
   return sum;
 }
 
+// Rule 6, the end of a chunk: b with its minimum, y with b.
+template <class Format>
+FAK_VEC F32 AddChunk(const Scales256& scales, int lane, const Record256& x, F32 b, F32 y) {
+  if constexpr (Format::kMin) {
+    const I32 sum = MinimumSum<Format>(scales, lane, x);
+    b = Fma(F32::Load(scales.minus_dmin + lane), ToFloat(sum), b);
+  }
+  return Fma(F32::Splat(x.scale), b, y);
+}
+
+// Adds scale · Σ w q over kSub elements, the kHalf-th of block j.
+template <class Format, int kHalf, int kRows>
+FAK_VEC void AddScaledDots(const typename Format::Weights* w, I32 scale, const Record256* x, int j,
+                           I32 (&part)[kRows]) {
+  I32 sum[kRows];
+  FAK_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    sum[r] = Format::Start(x[r], 32 / Format::kSub * j + kHalf);
+  }
+  DotRows<Format::kSub / 4, Format::kMax>(w + 4 * kHalf, x, 32 * j + 16 * kHalf, sum);
+  FAK_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    part[r] = Add(part[r], Mul(sum[r], scale));
+  }
+}
+
 template <class Format, int kStep, int kStreams, int kRows>
 FAK_VEC void TileStep(const Stream<Scales256> (&streams)[kStreams], int first, const Record256* x,
                       I32 (&part)[kStreams][kRows]) {
   const int j = first + kStep;
   FAK_UNROLL
   for (int s = 0; s < kStreams; ++s) {
+    PrefetchBlock<Format>(streams[s], j);
     typename Format::Weights w[8];
     Format::template Unpack<kStep>(streams[s].words, first, w);
     constexpr int kScales = 32 / Format::kSub;
-    const auto& rows = streams[s].scales->scale;
-    const I32 scale[2] = {I32::Load(rows[kScales * j] + streams[s].lane),
-                          I32::Load(rows[kScales * j + kScales - 1] + streams[s].lane)};
-    FAK_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      part[s][r] = ScaledDot<Format>(w, scale, x[r], j, part[s][r]);
+    const auto& scale = streams[s].scales->scale;
+    AddScaledDots<Format, 0>(w, I32::Load(scale[kScales * j] + streams[s].lane), x, j, part[s]);
+    if constexpr (kScales == 2) {
+      AddScaledDots<Format, 1>(w, I32::Load(scale[2 * j + 1] + streams[s].lane), x, j, part[s]);
     }
   }
 }
@@ -176,11 +212,7 @@ FAK_VEC void TileChunk(const Stream<Scales256> (&streams)[kStreams], int, const 
     const Scales256& scales = *streams[s].scales;
     FAK_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      if constexpr (Format::kMin) {
-        const I32 sum = MinimumSum<Format>(scales, streams[s].lane, x[r]);
-        b[s][r] = Fma(F32::Load(scales.minus_dmin + streams[s].lane), ToFloat(sum), b[s][r]);
-      }
-      y[s][r] = Fma(F32::Splat(x[r].scale), b[s][r], y[s][r]);
+      y[s][r] = AddChunk<Format>(scales, streams[s].lane, x[r], b[s][r], y[s][r]);
     }
   }
 }

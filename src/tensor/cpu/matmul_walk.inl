@@ -58,9 +58,9 @@ struct Sums {
 };
 
 template <int kPanels, int kRows>
-FAK_VEC void StoreSums(const Product& product, uint32_t panel, uint32_t row,
+FAK_VEC void StoreSums(const Product& product, uint32_t panel, uint32_t panels, uint32_t row,
                        const Sums<kPanels, kRows>& sums) {
-  for (uint32_t p = 0; p < kPanels; ++p) {
+  for (uint32_t p = 0; p < panels; ++p) {
     for (uint32_t r = 0; r < kRows; ++r) {
       StoreOutputs(product, panel + p, row + r, sums.y[p][r]);
     }
@@ -68,9 +68,10 @@ FAK_VEC void StoreSums(const Product& product, uint32_t panel, uint32_t row,
 }
 
 // Few rows: weights go from memory to registers to sums, with no stop in between. One row of
-// activations takes kPanels at once; several take the streams one by one, for want of registers.
+// activations takes kPanels at once (the first stands in for missing ones); several rows take the
+// streams one by one, for want of registers.
 template <class Format, int kPanels, int kRows>
-void MultiplyFew(const Walk<Format>& walk, uint32_t panel, uint32_t row) {
+void MultiplyFew(const Walk<Format>& walk, uint32_t panel, uint32_t panels, uint32_t row) {
   constexpr int kStreams = kRows == 1 ? kPanels * kStreamsOfPanel : 1;
   using Scales = typename Format::Scales;
   Scales scales[kPanels];
@@ -79,8 +80,8 @@ void MultiplyFew(const Walk<Format>& walk, uint32_t panel, uint32_t row) {
     const uint32_t chunk = walk.ChunkAt(i);
     const int blocks = walk.BlocksOf(chunk);
     const std::byte* words[kPanels];
-    for (int p = 0; p < kPanels; ++p) {
-      const std::byte* weights = walk.WeightsOf(panel + static_cast<uint32_t>(p), chunk);
+    for (uint32_t p = 0; p < kPanels; ++p) {
+      const std::byte* weights = walk.WeightsOf(p < panels ? panel + p : panel, chunk);
       PrepareScales<Format>(weights, blocks, scales[p]);
       words[p] = walk.WordsOf(weights, blocks);
     }
@@ -105,126 +106,5 @@ void MultiplyFew(const Walk<Format>& walk, uint32_t panel, uint32_t row) {
       }
     }
   }
-  StoreSums(walk.product, panel, row, sums);
-}
-
-// Many rows: a chunk of a panel is unpacked into scratch memory once for up to kRowsOfScratch rows.
-inline constexpr uint32_t kRowsOfScratch = 64;
-template <class Format>
-struct alignas(64) Scratch {
-  std::byte words[64 * 64];
-  typename Format::Scales scales;
-  float y[kRowsOfScratch][16];
-};
-
-template <class Format, int kStep>
-FAK_VEC void UnpackSteps(const std::byte* words, int first, std::byte* out) {
-  if constexpr (kStep < Format::kSteps) {
-    typename Format::Weights w[8];
-    Format::template Unpack<kStep>(words, first, w);
-    for (int g = 0; g < 8; ++g) {
-      w[g].Store(out + 64 * (8 * (first + kStep) + g));
-    }
-    UnpackSteps<Format, kStep + 1>(words, first, out);
-  }
-}
-
-template <class Format>
-FAK_VEC void UnpackChunk(const std::byte* words, int blocks, std::byte* out) {
-  if constexpr (Format::kBlock == 32) {
-    for (int j = 0; j < blocks; ++j) {
-      typename Format::Weights w[8];
-      Format::Unpack(words, j, w);
-      for (int g = 0; g < 8; ++g) {
-        w[g].Store(out + 64 * (8 * j + g));
-      }
-    }
-  } else {
-    for (int first = 0; first < 8; first += Format::kSteps) {
-      UnpackSteps<Format, 0>(words, first, out);
-    }
-  }
-}
-
-// kRows rows at a time, then the rest with smaller tiles.
-template <class Format, int kRows>
-FAK_VEC void TileRows(const Stream<typename Format::Scales> (&stream)[1], int blocks,
-                      const typename Format::Record* x, uint32_t rows, float (*y)[16]) {
-  uint32_t done = 0;
-  for (; done + kRows <= rows; done += kRows) {
-    F32 tile[1][kRows];
-    for (int r = 0; r < kRows; ++r) {
-      tile[0][r] = F32::Load(y[done + static_cast<uint32_t>(r)] + stream[0].lane);
-    }
-    TileChunk<Unpacked<Format>>(stream, blocks, x + done, tile);
-    for (int r = 0; r < kRows; ++r) {
-      tile[0][r].Store(y[done + static_cast<uint32_t>(r)] + stream[0].lane);
-    }
-  }
-  if constexpr (kRows > 1) {
-    TileRows<Format, kRows / 2>(stream, blocks, x + done, rows - done, y + done);
-  }
-}
-
-template <class Format>
-void MultiplyMany(const Walk<Format>& walk, uint32_t panel, uint32_t row, uint32_t rows,
-                  Scratch<Format>& scratch) {
-  for (uint32_t r = 0; r < rows; ++r) {
-    F32x16::Zero().Store(scratch.y[r]);
-  }
-  for (uint32_t i = 0; i < walk.chunks; ++i) {
-    const uint32_t chunk = walk.ChunkAt(i);
-    const int blocks = walk.BlocksOf(chunk);
-    const std::byte* weights = walk.WeightsOf(panel, chunk);
-    PrepareScales<Format>(weights, blocks, scratch.scales);
-    for (int lane = 0; lane < 16; lane += kLanes) {
-      UnpackChunk<Format>(walk.WordsOf(weights, blocks) + 4 * lane, blocks,
-                          scratch.words + 4 * lane);
-    }
-    for (int lane = 0; lane < 16; lane += kLanes) {
-      const Stream<typename Format::Scales> stream[1] = {
-          {scratch.words + 4 * lane, &scratch.scales, lane}};
-      TileRows<Format, kTileRows>(stream, blocks, walk.RecordsOf(chunk, row), rows, scratch.y);
-    }
-  }
-  for (uint32_t r = 0; r < rows; ++r) {
-    StoreOutputs(walk.product, panel, row + r, scratch.y[r]);
-  }
-}
-
-// kRows = rows, which is at most kFewRows.
-template <class Format, uint32_t kRows = 1>
-FAK_VEC void MultiplyFewRows(const Walk<Format>& walk, uint32_t panel, uint32_t row,
-                             uint32_t rows) {
-  if (rows == kRows) {
-    MultiplyFew<Format, 1, kRows>(walk, panel, row);
-  } else if constexpr (kRows < kFewRows) {
-    MultiplyFewRows<Format, kRows + 1>(walk, panel, row, rows);
-  }
-}
-
-template <class Format>
-void Multiply(const Product& product, uint32_t panel_begin, uint32_t panel_end) {
-  const Walk<Format> walk(product);
-  const uint32_t rows = product.row_end - product.row_begin;
-  uint32_t panel = panel_begin;
-  if (rows == 1) {
-    for (; panel + kPanelsAtOnce <= panel_end; panel += kPanelsAtOnce) {
-      MultiplyFew<Format, kPanelsAtOnce, 1>(walk, panel, product.row_begin);
-    }
-  }
-  if (rows <= kFewRows) {
-    for (; panel < panel_end; ++panel) {
-      MultiplyFewRows(walk, panel, product.row_begin, rows);
-    }
-    return;
-  }
-  Scratch<Format> scratch;
-  for (; panel < panel_end; ++panel) {
-    for (uint32_t done = 0; done < rows; done += kRowsOfScratch) {
-      const uint32_t left = rows - done;
-      MultiplyMany(walk, panel, product.row_begin + done,
-                   left < kRowsOfScratch ? left : kRowsOfScratch, scratch);
-    }
-  }
+  StoreSums(walk.product, panel, panels, row, sums);
 }
