@@ -1,4 +1,4 @@
-// Hot path: bench/e2e (gateway streams).
+// Hot path: bench/micro/http_bench.cc.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -11,7 +11,7 @@ namespace fak::net {
 namespace {
 
 // A buffer that once was larger than this isn't kept for the next write.
-constexpr size_t kKeptBufferBytes = 64 * 1024;
+constexpr size_t kKeptBufferBytes = 16 * 1024;
 
 bool IsServersOwn(std::string_view name) {
   constexpr std::array<std::string_view, 5> kOwn = {"Content-Length", "Transfer-Encoding",

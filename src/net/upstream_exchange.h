@@ -1,4 +1,4 @@
-// Hot path: bench/e2e (gateway streams).
+// Hot path: bench/micro/http_bench.cc.
 #pragma once
 
 #include <cstdint>
