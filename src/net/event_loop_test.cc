@@ -119,7 +119,7 @@ TEST(EventLoop, RunsTasksInOrderOnItsThread) {
   loop.Start("test");
   EXPECT_FALSE(loop.InLoop());
   for (int i = 1; i < 100; ++i) {
-    loop.Post([&order, i, p = std::make_unique<int>(i)] { order.push_back(*p); });
+    loop.Post([&order, p = std::make_unique<int>(i)] { order.push_back(*p); });
   }
   bool in_loop = false;
   loop.Invoke([&] {

@@ -435,9 +435,9 @@ TEST_F(HttpServerTest, SeesAClientGoAtEachStage) {
     loop_.Invoke([&] {
       writers[0]->Send({200, {}, "too late"});
       writers[1]->Write("too late");
-      bool told = false;
-      writers[0]->OnClientGone([&told](const Error&) { told = true; });
-      EXPECT_FALSE(told) << "never from inside the call";
+      const auto told = std::make_shared<bool>(false);
+      writers[0]->OnClientGone([told](const Error&) { *told = true; });
+      EXPECT_FALSE(*told) << "never from inside the call";
       writers.clear();
     });
   }
