@@ -68,7 +68,7 @@ inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;
 inline constexpr int kTemplateStepsMax = 10'000'000;
 inline constexpr int kTemplateDepthMax = 128;       // of statements and expressions in the source
 inline constexpr int kTemplateValueDepthMax = 256;  // containers inside containers
-inline constexpr int kTemplateEvalDepthMax = 1000;  // nesting at run time, through macros
+inline constexpr int kTemplateEvalDepthMax = 500;  // nesting at run time, through macros
 // Log
 inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
 inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread of an async log

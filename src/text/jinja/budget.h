@@ -13,9 +13,15 @@ namespace fak::text::jinja {
 // stack. A step is a node evaluated, an element touched, or about as much work on bytes.
 class Budget {
  public:
+  explicit Budget(int steps_max = limits::kTemplateStepsMax)
+      : steps_left_(static_cast<size_t>(steps_max)) {}
+
   [[nodiscard]] Status Steps(size_t count = 1) {
-    used_ += count;
-    return used_ <= static_cast<size_t>(limits::kTemplateStepsMax) ? Status{} : TooManySteps();
+    if (count > steps_left_) {
+      return TooManySteps();
+    }
+    steps_left_ -= count;
+    return {};
   }
   // Bytes read (searched, compared).
   [[nodiscard]] Status Scan(size_t bytes) { return Steps(bytes / kScannedBytesAStep); }
@@ -46,7 +52,7 @@ class Budget {
   static constexpr size_t kWrittenBytesAStep = 256;
   static Status TooManySteps();
   static Status TooDeep();
-  size_t used_ = 0;
+  size_t steps_left_;
   int depth_ = 0;
 };
 

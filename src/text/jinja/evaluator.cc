@@ -7,8 +7,11 @@
 
 namespace fak::text::jinja {
 
-Evaluator::Evaluator(const Template& parsed, std::chrono::sys_seconds local_now)
-    : template_(parsed), local_now_(local_now), scope_(std::make_shared<Scope>()) {}
+Evaluator::Evaluator(const Template& parsed, std::chrono::sys_seconds local_now, int steps_max)
+    : template_(parsed),
+      local_now_(local_now),
+      budget_(steps_max),
+      scope_(std::make_shared<Scope>()) {}
 
 Evaluator::~Evaluator() {
   // Every cycle and every long chain runs through a container that was changed or a scope that was

@@ -51,7 +51,8 @@ struct LoopState {
 // Renders one template once. Owned by one thread. Recursion is bounded by the budget.
 class Evaluator {
  public:
-  Evaluator(const Template& parsed, std::chrono::sys_seconds local_now);
+  Evaluator(const Template& parsed, std::chrono::sys_seconds local_now,
+            int steps_max = limits::kTemplateStepsMax);
   // Breaks the cycles that values of the template may have made.
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
