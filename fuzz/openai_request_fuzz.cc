@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "wire/openai_decode.h"
 
-// Request bodies: whatever parses is decoded as both surfaces; errors name what is wrong, and what is
-// decoded keeps to the bounds that the engine relies on.
+// Request bodies: whatever parses is decoded as both surfaces; errors name what is wrong, and what
+// is decoded keeps to the bounds that the engine relies on.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const fak::Result<fak::Json> document = fak::ParseJson(text);

@@ -42,7 +42,7 @@ inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
 // Ridden engines
 inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
-inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;         // of an error's body
+inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;        // of an error's body
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
@@ -68,7 +68,7 @@ inline constexpr size_t kTemplateOutputBytesMax = 64 * 1024 * 1024;
 inline constexpr int kTemplateStepsMax = 10'000'000;
 inline constexpr int kTemplateDepthMax = 128;       // of statements and expressions in the source
 inline constexpr int kTemplateValueDepthMax = 256;  // containers inside containers
-inline constexpr int kTemplateEvalDepthMax = 500;  // nesting at run time, through macros
+inline constexpr int kTemplateEvalDepthMax = 500;   // nesting at run time, through macros
 // Log
 inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
 inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread of an async log
