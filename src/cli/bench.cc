@@ -178,16 +178,24 @@ std::function<ExitStatus()> AddBench(CLI::App& program) {
       "model", "Prompt and generation speed of a model in this process, as llama-bench has it");
   const auto flags = std::make_shared<BenchFlags>();
   flags->engine.Add(*verb);
-  verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")->delimiter(',');
-  verb->add_option("-n,--n-gen", flags->n_gen, "Generated tokens")->delimiter(',');
-  verb->add_option("-d,--n-depth", flags->n_depth, "Tokens in the KV beforehand")->delimiter(',');
+  verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb->add_option("-n,--n-gen", flags->n_gen, "Generated tokens")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb->add_option("-d,--n-depth", flags->n_depth, "Tokens in the KV beforehand")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb->add_option("--parallel", flags->parallel, "Sequences that generate together")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb->add_option("-r,--repetitions", flags->repetitions, "Runs of each test")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   verb->add_option("--peer", flags->peers,
-                   "NAME=DIR of a llama.cpp build to run in alternation; repeatable");
+                   "NAME=DIR of a llama.cpp build to run in alternation; repeatable")
+      ->allow_extra_args(false);
   verb->add_flag("--json", flags->json, "Print JSON with llama-bench's field names");
   bench->footer(
       "Example:\n"

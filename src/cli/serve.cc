@@ -234,8 +234,10 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--upstream-api-key", flags.upstream_api_key,
                   "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
   verb.add_option("--served-model-name", flags.served_model_names,
-                  "Name of the model in requests; repeatable");
-  verb.add_option("--api-key", flags.api_keys, "Key that clients must send; repeatable");
+                  "Name of the model in requests; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--api-key", flags.api_keys, "Key that clients must send; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--keys-file", flags.keys_file, "keys.toml: tenants and hashes of their keys");
   verb.add_flag("--allow-unauthenticated", flags.allow_unauthenticated,
                 "Listen on a public address without keys");

@@ -23,7 +23,9 @@ struct PreparedPrompt {
 // A turn made ready, off the event loop and once, for whichever driver will answer it.
 // Immutable; shared by the gateway, the fleet (scoring, retries on another replica) and the driver.
 struct Prepared {
-  std::string request_id;  // unique here; also the upstream's x-request-id
+  std::string request_id;  // unique in this process; what Cancel() names
+  // The client's own id where it gave a usable one: for logs, headers and the upstream.
+  std::string shown_id;
   std::shared_ptr<const wire::Turn> turn;
   // The client's document as it came. Ride sends this one with only the edits we made.
   std::shared_ptr<const Json> document;

@@ -80,8 +80,9 @@ Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     return Fail(Code::kUnavailable, "the engine is shutting down");
   }
   if (open_requests_.load() >= options_.requests_max) {
-    return Fail(Code::kResourceExhausted,
-                std::to_string(options_.requests_max) + " requests are queued already");
+    return Fail(Error{Code::kResourceExhausted,
+                      std::to_string(options_.requests_max) + " requests are queued already", "", 0,
+                      1});
   }
   open_requests_.fetch_add(1);
   inbox_.emplace_back(std::move(request));
@@ -215,6 +216,15 @@ void NativeDriver::Handle(EvictCommand& command) {
   const driver::EvictRequest& request = command.request;
   driver::EvictReport report;
   report.guarantee = EvictGuarantee::kExact;
+  // What runs now still has the span's KV; it must not bring it back when it ends.
+  for (const auto& [sequence, owner] : owners_) {
+    Sequence& running = owner.second->sequence;
+    const bool holds =
+        running.tokens.size() >= request.tokens.size() &&
+        std::equal(request.tokens.begin(), request.tokens.end(), running.tokens.begin());
+    running.uncached = running.uncached || request.scope == EvictScope::kAll ||
+                       (running.salt == request.cache_salt && holds);
+  }
   report.blocks = request.scope == EvictScope::kAll
                       ? tree_.Clear()
                       : tree_.Prune(request.cache_salt, request.tokens);

@@ -49,7 +49,7 @@ void Scheduler::Remove(Sequence& sequence, bool keep) {
   if (sequence.state == Sequence::State::kEnded) {
     return;
   }
-  if (keep && options_.prefix_caching && sequence.computed > 0) {
+  if (keep && options_.prefix_caching && !sequence.uncached && sequence.computed > 0) {
     tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
                  sequence.blocks);
   }
@@ -131,7 +131,7 @@ void Scheduler::Preempt(Sequence& sequence) {
     logit_rows_left_ += LogitRows(*planned);
     plan_.erase(planned);
   }
-  if (options_.prefix_caching && sequence.computed > 0) {
+  if (options_.prefix_caching && !sequence.uncached && sequence.computed > 0) {
     tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
                  sequence.blocks);
   }
@@ -264,7 +264,7 @@ void Scheduler::Commit() {
     sequence.computed += slice.rows;
     served_.find(sequence.tenant)->second +=
         static_cast<double>(slice.rows) / sequence.tenant_weight;
-    if (was_prompt && options_.prefix_caching) {
+    if (was_prompt && options_.prefix_caching && !sequence.uncached) {
       const uint32_t whole = sequence.computed - sequence.computed % options_.block_size;
       tree_.Insert(sequence.salt, std::span(sequence.tokens).first(whole), sequence.blocks);
     }

@@ -19,6 +19,7 @@ struct Sequence {
   uint64_t arrival = 0;  // order of arrival
   int64_t arrival_ns = 0;
   uint32_t prompt_tokens = 0;
+  bool uncached = false;             // an eviction named it: its KV enters the cache no more
   bool score_prompt = false;         // wants log probabilities of prompt tokens: no cache hit
   Sequence* maybe_leader = nullptr;  // another choice of the same prompt, which is computed first
 

@@ -31,7 +31,7 @@ bool IsInternal(std::string_view path) {
 }
 
 // A client's own id, if it is one that can stand in a header and a log.
-std::string RequestIdOf(const net::HttpRequest& request, RandomSource& random) {
+std::string ShownIdOf(const net::HttpRequest& request, const std::string& own) {
   const std::string_view given = request.headers.Get("x-request-id").value_or("");
   const bool usable = !given.empty() && given.size() <= limits::kRequestIdBytesMax &&
                       std::all_of(given.begin(), given.end(), [](char c) {
@@ -39,7 +39,7 @@ std::string RequestIdOf(const net::HttpRequest& request, RandomSource& random) {
                                (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.' ||
                                c == ':';
                       });
-  return usable ? std::string(given) : RandomId(random, "req-");
+  return usable ? std::string(given) : own;
 }
 
 }  // namespace
@@ -163,7 +163,8 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
   auto call = std::make_shared<Call>();
   call->request = std::move(request);
   call->response = std::move(response);
-  call->context.request_id = RequestIdOf(call->request, random_);
+  call->context.request_id = RandomId(random_, "req-");
+  call->context.shown_id = ShownIdOf(call->request, call->context.request_id);
   call->context.traceparent = call->request.headers.Get("traceparent").value_or("");
   call->context.arrival_ns = clock_.NowNs();
   call->context.wall_ns = clock_.WallNs();
@@ -181,7 +182,7 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
     if (known_path) {
       call->response->Send(
           {405,
-           {{"content-type", "application/json"}, {"x-request-id", call->context.request_id}},
+           {{"content-type", "application/json"}, {"x-request-id", call->context.shown_id}},
            wire::OpenAiErrorBody({Code::kInvalidArgument,
                                   call->request.method + " is not offered at " + std::string(path)},
                                  405)});
@@ -206,7 +207,7 @@ net::HttpResponse Gateway::OnFault(const net::HttpFault& fault) {
 }
 
 void Gateway::Answer(Call& call, int status, std::string body, std::string_view content_type) {
-  net::HttpHeaders headers = {{"x-request-id", call.context.request_id}};
+  net::HttpHeaders headers = {{"x-request-id", call.context.shown_id}};
   if (!body.empty()) {
     headers.Add("content-type", std::string(content_type));
   }
@@ -218,7 +219,7 @@ void Gateway::Answer(Call& call, int status, std::string body, std::string_view 
 }
 
 void Gateway::Refuse(Call& call, const Error& error) {
-  net::HttpResponse response = ErrorResponse(error, call.context.request_id);
+  net::HttpResponse response = ErrorResponse(error, call.context.shown_id);
   AddCors(call.request, response.headers);
   if (error.retry_after_s > 0) {
     response.headers.Add("retry-after", std::to_string(error.retry_after_s));
@@ -242,7 +243,7 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
       {"status", int64_t{end.status}},
       {"ms", ms},
       {"peer", std::string_view(call.request.peer)},
-      {"request_id", std::string_view(call.context.request_id)},
+      {"request_id", std::string_view(call.context.shown_id)},
   };
   if (!call.context.traceparent.empty()) {
     fields.push_back({"traceparent", std::string_view(call.context.traceparent)});
@@ -350,17 +351,20 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     return;
   }
   const bool chat = turn->surface == wire::Surface::kChat;
-  wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.request_id, call->model,
+  wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.shown_id, call->model,
                         call->context.wall_ns / kNsPerSecond};
   auto exchange = std::make_shared<OpenAiExchange>(
-      turn, std::move(head), call->context.request_id, call->response, clock_,
+      turn, std::move(head), call->context.shown_id, call->response, clock_,
       [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
   call->request.body = {};  // the document has it
-  call->response->OnClientGone(
-      [this, id = call->context.request_id](const Error&) { driver_.Cancel(id); });
   if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {
     exchange->Refuse(admitted.error());
+    return;
   }
+  // After Admit: a cancel that came before it would name nobody and be lost. A client that has gone
+  // already is reported at once.
+  call->response->OnClientGone(
+      [this, id = call->context.request_id](const Error&) { driver_.Cancel(id); });
 }
 
 }  // namespace fak::gateway

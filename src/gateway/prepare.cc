@@ -101,6 +101,7 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
                                                 const RequestContext& context) {
   auto prepared = std::make_shared<Prepared>();
   prepared->request_id = context.request_id;
+  prepared->shown_id = context.shown_id;
   prepared->tenant = context.tenant.name;
   prepared->tenant_weight = context.tenant.weight;
   prepared->cache_salt = FoldSalt(context.tenant.name, turn->cache_salt);

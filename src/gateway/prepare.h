@@ -13,7 +13,8 @@ namespace fak::gateway {
 
 // What of a request is neither in its turn nor in its document.
 struct RequestContext {
-  std::string request_id;
+  std::string request_id;  // unique here
+  std::string shown_id;    // the client's own, where it is usable
   std::string traceparent;
   Tenant tenant;
   int64_t arrival_ns = 0;  // Clock::NowNs

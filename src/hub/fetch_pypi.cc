@@ -148,7 +148,12 @@ Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
     if (WheelIn(place).empty()) {
       TRY(Download(
           package + "==" + reference.version, place, folder + "/scratch",
-          [&] { show("downloading", BytesIn(folder), bytes_hint); }, options.maybe_cancel));
+          [&] {
+            show("downloading",
+                 bytes_hint == 0 ? BytesIn(folder) : std::min(BytesIn(folder), bytes_hint),
+                 bytes_hint);
+          },
+          options.maybe_cancel));
     }
     wheels.push_back(WheelIn(place));
     if (wheels.back().empty()) {

@@ -212,6 +212,7 @@ uint32_t PrefixTree::Evict(uint32_t wanted) {
     const auto uncovered = forest_->leaves.find({parent.used, &parent});
     leaf = uncovered != forest_->leaves.end() ? uncovered : next;
   }
+  DropEmptyRoots();
   return freed;
 }
 
@@ -233,10 +234,16 @@ uint32_t PrefixTree::Prune(std::string_view salt, Tokens path) {
   while (true) {
     const auto [child, common] = node->Closest(path);
     if (child == nullptr || common < path.size()) {
+      DropEmptyRoots();
       return dropped;
     }
     dropped += DropBranch(*child);
   }
+}
+
+// Salts are the clients': one without a block must not stay.
+void PrefixTree::DropEmptyRoots() {
+  std::erase_if(forest_->roots, [](const auto& root) { return root.second.children.empty(); });
 }
 
 uint32_t PrefixTree::Clear() {
@@ -248,6 +255,10 @@ uint32_t PrefixTree::Clear() {
   }
   forest_->roots.clear();
   return dropped;
+}
+
+size_t PrefixTree::salts() const {
+  return forest_->roots.size();
 }
 
 std::vector<StateSlot> PrefixTree::TakeReleasedStates() {

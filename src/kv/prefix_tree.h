@@ -54,6 +54,7 @@ class PrefixTree {
   uint32_t Clear();
 
   uint64_t nodes() const { return nodes_; }
+  size_t salts() const;  // with at least one block, or not yet swept
   // Slots of checkpoints that left the tree since the last call; the caller may use them again.
   std::vector<StateSlot> TakeReleasedStates();
 
@@ -65,7 +66,8 @@ class PrefixTree {
   void Touch(Node& node);
   void AddLeaf(Node& node);
   void RemoveLeaf(Node& node);
-  void Drop(Node& node);            // a childless node: out of the tree, its block released
+  void Drop(Node& node);  // a childless node: out of the tree, its block released
+  void DropEmptyRoots();
   uint32_t DropBranch(Node& node);  // a node and everything below
 
   BlockPool& pool_;

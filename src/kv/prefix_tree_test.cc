@@ -110,6 +110,17 @@ TEST_F(PrefixTreeTest, EvictsTheLeastRecentlyUsedLeafFirst) {
   EXPECT_EQ(pool_.free(), pool_.total());
 }
 
+TEST_F(PrefixTreeTest, ForgetsASaltWithItsLastBlock) {
+  for (int i = 0; i < 8; ++i) {
+    Remember(Iota(0, 8), "salt" + std::to_string(i));
+  }
+  EXPECT_EQ(tree_.salts(), 8u);
+  tree_.Evict(6);
+  EXPECT_EQ(tree_.salts(), 5u);
+  tree_.Prune("salt7", Iota(0, 1));
+  EXPECT_EQ(tree_.salts(), 4u);
+}
+
 TEST_F(PrefixTreeTest, NeverEvictsWhatASequenceHolds) {
   const auto path = Iota(0, 8);
   Remember(path);

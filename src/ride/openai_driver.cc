@@ -276,7 +276,7 @@ void OpenAiDriver::Send(std::shared_ptr<const driver::Prepared> prepared,
   net::HttpClientRequest request =
       Request("POST", chat ? "/v1/chat/completions" : "/v1/completions");
   request.headers.Add("content-type", "application/json");
-  request.headers.Add("x-request-id", id);
+  request.headers.Add("x-request-id", prepared->shown_id.empty() ? id : prepared->shown_id);
   if (!prepared->traceparent.empty()) {
     request.headers.Add("traceparent", prepared->traceparent);
   }

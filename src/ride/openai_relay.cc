@@ -1,6 +1,7 @@
 #include "ride/openai_relay.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/limits.h"
@@ -17,7 +18,9 @@ std::string StringAt(const Json& object, std::string_view key) {
 int32_t IntAt(const Json& object, std::string_view key, int32_t absent) {
   const Json* value = object.Find(key);
   const auto number = value != nullptr && value->is_number() ? value->AsInt() : std::nullopt;
-  return number ? static_cast<int32_t>(*number) : absent;
+  const bool fits = number && *number >= std::numeric_limits<int32_t>::min() &&
+                    *number <= std::numeric_limits<int32_t>::max();
+  return fits ? static_cast<int32_t>(*number) : absent;
 }
 
 wire::FinishReason ReasonOf(std::string_view name) {
@@ -66,8 +69,9 @@ Error UpstreamError(int status, std::string_view body) {
     error.detail = ReplaceInvalidUtf8(body.substr(0, std::min(body.size(), kShown)));
   }
   if (error.detail.empty() || error.upstream_status == 0) {
-    error.detail = "the upstream answered " + std::to_string(status) +
-                   (error.detail.empty() ? "" : ": " + error.detail);
+    const std::string what = status == 200 ? "the upstream reported an error"
+                                           : "the upstream answered " + std::to_string(status);
+    error.detail = what + (error.detail.empty() ? "" : ": " + error.detail);
   }
   return error;
 }
@@ -127,8 +131,7 @@ void OpenAiRelay::TakeWhole() {
 bool OpenAiRelay::TakeDocument(const Json& document, std::string_view raw) {
   const Json* error = document.Find("error");
   if (error != nullptr && !error->is_null()) {
-    Error failed = UpstreamError(500, raw);
-    Fail(std::move(failed));
+    Fail(UpstreamError(200, raw));
     return false;
   }
   const Json* choices = document.Find("choices");
@@ -141,6 +144,9 @@ bool OpenAiRelay::TakeDocument(const Json& document, std::string_view raw) {
   if (has_choices) {
     for (const Json& choice : choices->array()) {
       TakeChoice(choice);
+      if (ended_) {
+        return false;
+      }
     }
   }
   if (has_usage) {
@@ -151,6 +157,11 @@ bool OpenAiRelay::TakeDocument(const Json& document, std::string_view raw) {
 
 void OpenAiRelay::TakeChoice(const Json& choice) {
   const int32_t index = IntAt(choice, "index", 0);
+  if (index < 0 || index >= limits::kChoicesMax) {
+    Fail({Code::kUpstreamError,
+          "the upstream sent a choice with the index " + std::to_string(index)});
+    return;
+  }
   bool& finished = finished_[index];
   const Json* delta = choice.Find(streamed_ ? "delta" : "message");
   const std::string text =
@@ -167,7 +178,13 @@ void OpenAiRelay::TakeChoice(const Json& choice) {
     int32_t place = 0;
     for (const Json& call : calls->array()) {
       const Json* function = call.Find("function");
-      Emit(wire::ToolCallDelta{index, IntAt(call, "index", place++), StringAt(call, "id"),
+      const int32_t at = IntAt(call, "index", place++);
+      if (at < 0 || at >= limits::kToolCallsMax) {
+        Fail({Code::kUpstreamError,
+              "the upstream sent a tool call with the index " + std::to_string(at)});
+        return;
+      }
+      Emit(wire::ToolCallDelta{index, at, StringAt(call, "id"),
                                function == nullptr ? "" : StringAt(*function, "name"),
                                function == nullptr ? "" : StringAt(*function, "arguments")});
     }

@@ -98,6 +98,27 @@ TEST(OpenAiRelay, AnErrorFrameUnderStatus200IsAnError) {
   EXPECT_EQ(events->text_, "a");
 }
 
+TEST(OpenAiRelay, RefusesIndexesThatNoAnswerHas) {
+  for (const char* index : {"-1", "128", "4294967295", "9223372036854775807"}) {
+    const std::string number(index);
+    EXPECT_TRUE(Relay("data: {\"choices\":[{\"index\":" + number +
+                          ",\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n",
+                      0)
+                    ->error_ ||
+                number == "4294967295" || number == "9223372036854775807")
+        << index;
+    const auto call =
+        Relay("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":" + number +
+                  ",\"id\":\"x\"}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
+              0);
+    EXPECT_EQ(call->ends_, 1) << index;
+  }
+  EXPECT_TRUE(Relay("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":-1}]},"
+                    "\"finish_reason\":\"tool_calls\"}]}\n\n",
+                    0)
+                  ->error_);
+}
+
 TEST(OpenAiRelay, RefusesEventsThatAreNoJson) {
   EXPECT_TRUE(Relay("data: {\"choices\":[\n\n", 0)->error_);
   EXPECT_TRUE(Relay("data: \xff\xfe\n\n", 0)->error_);

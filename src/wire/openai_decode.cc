@@ -193,6 +193,10 @@ void ReadCommon(Fields& fields, Turn& turn) {
   Assign(turn.n, fields.Int("n", 1, limits::kChoicesMax));
   Assign(turn.priority, fields.Int("priority", -kInt32Max, kInt32Max));
   turn.cache_salt = fields.String("cache_salt").value_or("");
+  if (turn.cache_salt.size() > limits::kCacheSaltBytesMax) {
+    fields.Fail("cache_salt",
+                "at most " + std::to_string(limits::kCacheSaltBytesMax) + " bytes are taken");
+  }
   turn.user = fields.String("user").value_or("");
   Assign(turn.return_token_ids, fields.Bool("return_token_ids"));
 }

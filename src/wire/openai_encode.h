@@ -81,7 +81,7 @@ class OpenAiWhole {
     std::string text;
     std::string reasoning;
     std::string echo;
-    std::vector<ToolCall> tool_calls;
+    std::map<int32_t, ToolCall> tool_calls;  // by index
     std::vector<int32_t> tokens;
     std::vector<int32_t> prompt_tokens;
     std::vector<TokenLogprobs> logprobs;

@@ -40,9 +40,7 @@ void OpenAiWhole::Add(const Event& event) {
   } else if (const auto* reasoning = std::get_if<ReasoningDelta>(&event)) {
     choices_[reasoning->choice].reasoning += reasoning->text;
   } else if (const auto* tool = std::get_if<ToolCallDelta>(&event)) {
-    std::vector<ToolCall>& calls = choices_[tool->choice].tool_calls;
-    calls.resize(std::max(calls.size(), static_cast<size_t>(tool->index) + 1));
-    ToolCall& call = calls[static_cast<size_t>(tool->index)];
+    ToolCall& call = choices_[tool->choice].tool_calls[tool->index];
     call.id += tool->id;
     call.name += tool->name;
     call.arguments += tool->arguments;
@@ -82,7 +80,7 @@ void OpenAiWhole::WriteChatChoice(JsonWriter& json, int32_t index, const Choice&
   }
   if (!choice.tool_calls.empty()) {
     json.Key("tool_calls").BeginArray();
-    for (const ToolCall& call : choice.tool_calls) {
+    for (const auto& [place, call] : choice.tool_calls) {
       json.BeginObject().Key("id").String(call.id).Key("type").String("function");
       json.Key("function").BeginObject().Key("name").String(call.name);
       json.Key("arguments").String(call.arguments).EndObject().EndObject();
