@@ -34,7 +34,9 @@ Outcome Decode(std::string_view bytes, size_t step) {
     const auto used =
         decoder.Feed(piece, [&outcome](std::string_view part) { outcome.content += part; });
     if (!used) {
-      return {.failed = true};
+      Outcome failed;
+      failed.failed = true;
+      return failed;
     }
     outcome.used += *used;
     CHECK(*used == piece.size() || decoder.done());
