@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/utf8.h"
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/repr.h"
 
 namespace fak::text::jinja {
@@ -151,8 +152,7 @@ Status JsonDumper::Object(const Dict& dict) {
     if (!all_text && !all_numbers) {
       return Raise("keys of different types can't be sorted");
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto* a, const auto* b) { return KeyLess(a->first, b->first); });
+    MergeSort(order, [](const auto* a, const auto* b) { return KeyLess(a->first, b->first); });
   }
   out_.Append("{");
   ++indent_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/python_text.h"
 #include "text/jinja/repr.h"
 
@@ -390,7 +391,7 @@ Status SortByKey(Budget& budget, std::vector<Keyed>& items, bool reverse) {
     }
     return *result;
   };
-  std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
+  MergeSort(items, [&](const Keyed& a, const Keyed& b) {
     return reverse ? less(b.key, a.key) : less(a.key, b.key);
   });
   return status;
