@@ -36,7 +36,7 @@ TEST(SpscRing, FreesWhatItHandedOut) {
 }
 
 TEST(SpscRing, KeepsOrderBetweenThreads) {
-  constexpr int kCount = 50'000;
+  constexpr int kCount = 10'000;
   SpscRing<int> ring(64);
   std::thread producer([&ring] {
     for (int i = 0; i < kCount;) {
@@ -73,7 +73,7 @@ TEST(MpscRing, SaysWhenFullAndKeepsTheValue) {
 
 TEST(MpscRing, LosesNothingAndKeepsEachProducersOrder) {
   constexpr size_t kProducers = 3;
-  constexpr size_t kCount = 20'000;
+  constexpr size_t kCount = 3'000;
   MpscRing<std::pair<size_t, size_t>> ring(32);
   std::vector<std::thread> producers;
   for (size_t p = 0; p < kProducers; ++p) {
