@@ -515,14 +515,14 @@ TEST_F(HttpClientTest, PausingFillsTheUpstreamsWindow) {
   RawListener upstream;
   std::shared_ptr<HttpExchange> exchange;
   HttpClientRequest request = Request(upstream.port());
-  request.timeouts.idle_ms = 50;  // must not fire while paused
+  request.timeouts.idle_ms = 400;  // must not fire while paused
   const auto seen = Send(std::move(request), &exchange);
+  loop_.Invoke([&exchange] { exchange->Pause(); });  // before the head, so that no time can run
   RawSocket socket = upstream.Accept();
   socket.ReadThrough("{}");
   constexpr size_t kBytes = 32 << 20;
   socket.Send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(kBytes) + "\r\n\r\n");
   ASSERT_TRUE(Eventually([&seen] { return seen->status == 200; }));
-  loop_.Invoke([&exchange] { exchange->Pause(); });
   std::atomic<bool> all_sent{false};
   std::thread sender([&] {
     EXPECT_TRUE(socket.Send(std::string(kBytes, 'x')));
@@ -533,7 +533,7 @@ TEST_F(HttpClientTest, PausingFillsTheUpstreamsWindow) {
   std::unique_ptr<Timer> timer;
   loop_.Invoke([&] {
     timer = std::make_unique<Timer>(loop_.timers(), [&later] { later.set_value(); });
-    timer->ArmMs(150);
+    timer->ArmMs(600);
   });
   later.get_future().get();
   EXPECT_FALSE(all_sent);
