@@ -145,13 +145,15 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
   const std::string model =
       served.names.empty() ? "" : ",\"model\":\"" + served.names.front() + "\"";
   if (chats) {
-    std::fprintf(stderr,
-                 "try: curl %s/v1/chat/completions%s -d "
-                 "'{\"messages\":[{\"role\":\"user\",\"content\":\"Say hello\"}]%s}'\n",
-                 url.c_str(), key.c_str(), model.c_str());
+    std::fprintf(
+        stderr,
+        "try: curl %s/v1/chat/completions%s -d "
+        "'{\"messages\":[{\"role\":\"user\",\"content\":\"Say hello\"}],\"max_tokens\":64%s}'\n",
+        url.c_str(), key.c_str(), model.c_str());
   } else {
     std::fprintf(stderr,
-                 "try: curl %s/v1/completions%s -d '{\"prompt\":\"Once upon a time\"%s}'\n"
+                 "try: curl %s/v1/completions%s -d "
+                 "'{\"prompt\":\"Once upon a time\",\"max_tokens\":64%s}'\n"
                  "(this model has no chat template: it completes text)\n",
                  url.c_str(), key.c_str(), model.c_str());
   }
