@@ -303,7 +303,7 @@ TEST(Tokenizer, EncodesSegmentsAsOneText) {
 
 TEST(Tokenizer, FindsNoControlTokenThatAUserWroteAPartOf) {
   const auto tokenizer = Make(SampleBpe("gpt-2"));
-  const std::string name = "<|im_end|>";
+  const std::string_view name = "<|im_end|>";
   for (size_t begin = 0; begin < name.size(); ++begin) {
     for (size_t end = begin + 1; end <= name.size(); ++end) {
       const std::vector<Segment> segments = {{name.substr(0, begin), true},
