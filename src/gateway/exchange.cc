@@ -78,7 +78,7 @@ void OpenAiExchange::Refuse(const Error& error) {
   if (error.retry_after_s > 0) {
     headers.Add("retry-after", std::to_string(error.retry_after_s));
   }
-  response_->Send({status, std::move(headers), wire::OpenAiErrorBody(error, status)});
+  response_->Send({status, std::move(headers), wire::OpenAiErrorBody(error)});
   End(status, error);
 }
 

@@ -137,7 +137,7 @@ net::HttpResponse Gateway::ErrorResponse(const Error& error, std::string_view re
   if (status == 401) {
     headers.Add("www-authenticate", "Bearer");
   }
-  return {status, std::move(headers), wire::OpenAiErrorBody(error, status)};
+  return {status, std::move(headers), wire::OpenAiErrorBody(error)};
 }
 
 std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
@@ -183,9 +183,9 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
       call->response->Send(
           {405,
            {{"content-type", "application/json"}, {"x-request-id", call->context.shown_id}},
-           wire::OpenAiErrorBody({Code::kInvalidArgument,
-                                  call->request.method + " is not offered at " + std::string(path)},
-                                 405)});
+           wire::OpenAiErrorBody(
+               {Code::kInvalidArgument,
+                call->request.method + " is not offered at " + std::string(path)})});
       return;
     }
     Refuse(*call, {Code::kNotFound, "there is no " + std::string(path) + " here"});
@@ -201,9 +201,7 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
 }
 
 net::HttpResponse Gateway::OnFault(const net::HttpFault& fault) {
-  return {fault.status,
-          {{"content-type", "application/json"}},
-          wire::OpenAiErrorBody(fault.error, fault.status)};
+  return {fault.status, {{"content-type", "application/json"}}, wire::OpenAiErrorBody(fault.error)};
 }
 
 void Gateway::Answer(Call& call, int status, std::string body, std::string_view content_type) {

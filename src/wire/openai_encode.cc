@@ -3,70 +3,66 @@
 #include <utility>
 
 #include "wire/openai_parts.h"
+#include "wire/sse.h"
 
 namespace fak::wire {
 
 OpenAiStream::OpenAiStream(AnswerHead head, const Turn& turn)
     : head_(std::move(head)), turn_(turn) {}
 
-void OpenAiStream::BeginChunk(JsonWriter& json) {
+JsonWriter OpenAiStream::BeginChunk() {
   const bool chat = turn_.surface == Surface::kChat;
+  chunk_.clear();
+  JsonWriter json(chunk_);
   json.BeginObject();
   json.Key("id").String(head_.id);
   json.Key("object").String(chat ? "chat.completion.chunk" : "text_completion");
   json.Key("created").Int(head_.created);
   json.Key("model").String(head_.model);
   json.Key("choices").BeginArray();
+  return json;
 }
 
-void OpenAiStream::EndChunk(JsonWriter& json, std::string& out) {
+void OpenAiStream::EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out) {
   json.EndArray();
-  if (turn_.stream_include_usage && !turn_.continuous_usage_stats) {
-    json.Key("usage").Null();  // as OpenAI has it: the last chunk alone carries it
+  if (maybe_choice != nullptr && !std::exchange(maybe_choice->begun, true) && started_.seed) {
+    json.Key("seed").Uint(*started_.seed);
+  }
+  if (maybe_choice == nullptr) {
+    json.Key("usage");
+    WriteUsage(json, *usage_);
   } else if (turn_.continuous_usage_stats) {
     Usage so_far;
     so_far.prompt_tokens = started_.prompt_tokens < 0 ? 0 : started_.prompt_tokens;
     so_far.completion_tokens = tokens_sent_;
     json.Key("usage");
     WriteUsage(json, so_far);
+  } else if (turn_.stream_include_usage) {
+    json.Key("usage").Null();  // as OpenAI has it: the last chunk alone carries it
   }
   json.EndObject();
-  out += "\n\n";
+  AppendSseData(out, chunk_);
 }
 
-void OpenAiStream::SendRole(int32_t choice, std::string& out) {
+OpenAiStream::ChoiceState& OpenAiStream::Begin(int32_t choice, std::string& out) {
   ChoiceState& state = choices_[choice];
-  if (turn_.surface != Surface::kChat || std::exchange(state.role_sent, true)) {
-    return;
+  if (turn_.surface == Surface::kChat && !state.begun) {
+    JsonWriter json = BeginChunk();
+    json.BeginObject().Key("index").Int(choice).Key("delta").BeginObject();
+    json.Key("role").String("assistant").Key("content").String("");
+    json.EndObject().Key("logprobs").Null().Key("finish_reason").Null();
+    json.EndObject();
+    EndChunk(json, &state, out);
   }
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
-  json.BeginObject().Key("index").Int(choice).Key("delta").BeginObject();
-  json.Key("role").String("assistant").Key("content").String("");
-  json.EndObject().Key("logprobs").Null().Key("finish_reason").Null();
-  json.EndObject();
-  if (!started_.seed) {
-    EndChunk(json, out);
-    return;
-  }
-  json.EndArray().Key("seed").Uint(*started_.seed);
-  if (turn_.stream_include_usage) {
-    json.Key("usage").Null();
-  }
-  json.EndObject();
-  out += "\n\n";
+  return state;
 }
 
 void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
   if (!turn_.echo) {
     return;
   }
-  SendRole(echo.choice, out);
-  ChoiceState& state = choices_[echo.choice];
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
+  ChoiceState& state = Begin(echo.choice, out);
+  JsonWriter json = BeginChunk();
   json.BeginObject().Key("index").Int(echo.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().Key("content").String(echo.text).EndObject();
@@ -80,20 +76,17 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
     }
   }
   json.Key("finish_reason").Null().EndObject();
-  EndChunk(json, out);
+  EndChunk(json, &state, out);
   state.text_bytes += echo.text.size();
 }
 
 void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
-  SendRole(delta.choice, out);
+  ChoiceState& state = Begin(delta.choice, out);
   tokens_sent_ += static_cast<int32_t>(delta.tokens.size());
   if (delta.text.empty() && delta.logprobs.empty()) {
     return;
   }
-  ChoiceState& state = choices_[delta.choice];
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
+  JsonWriter json = BeginChunk();
   json.BeginObject().Key("index").Int(delta.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().Key("content").String(delta.text).EndObject();
@@ -118,26 +111,22 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
     WriteTokenIds(json, "token_ids", delta.tokens);
   }
   json.EndObject();
-  EndChunk(json, out);
+  EndChunk(json, &state, out);
   state.text_bytes += delta.text.size();
 }
 
 void OpenAiStream::Encode(const ReasoningDelta& delta, std::string& out) {
-  SendRole(delta.choice, out);
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
+  ChoiceState& state = Begin(delta.choice, out);
+  JsonWriter json = BeginChunk();
   json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
   json.Key("reasoning_content").String(delta.text).EndObject();
   json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
-  EndChunk(json, out);
+  EndChunk(json, &state, out);
 }
 
 void OpenAiStream::Encode(const ToolCallDelta& delta, std::string& out) {
-  SendRole(delta.choice, out);
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
+  ChoiceState& state = Begin(delta.choice, out);
+  JsonWriter json = BeginChunk();
   json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
   json.Key("tool_calls").BeginArray().BeginObject().Key("index").Int(delta.index);
   if (!delta.id.empty()) {
@@ -149,14 +138,12 @@ void OpenAiStream::Encode(const ToolCallDelta& delta, std::string& out) {
   }
   json.Key("arguments").String(delta.arguments).EndObject().EndObject().EndArray().EndObject();
   json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
-  EndChunk(json, out);
+  EndChunk(json, &state, out);
 }
 
 void OpenAiStream::Encode(const Finish& finish, std::string& out) {
-  SendRole(finish.choice, out);
-  out += "data: ";
-  JsonWriter json(out);
-  BeginChunk(json);
+  ChoiceState& state = Begin(finish.choice, out);
+  JsonWriter json = BeginChunk();
   json.BeginObject().Key("index").Int(finish.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().EndObject();
@@ -167,7 +154,7 @@ void OpenAiStream::Encode(const Finish& finish, std::string& out) {
   json.Key("finish_reason").String(FinishReasonName(finish.reason));
   WriteStopReason(json, finish);
   json.EndObject();
-  EndChunk(json, out);
+  EndChunk(json, &state, out);
 }
 
 void OpenAiStream::Encode(const Event& event, std::string& out) {
@@ -175,22 +162,17 @@ void OpenAiStream::Encode(const Event& event, std::string& out) {
     return;
   }
   if (const auto* failed = std::get_if<Failed>(&event)) {
-    out += "data: " + OpenAiErrorBody(failed->error, 500) + "\n\n";
+    AppendSseData(out, OpenAiErrorBody(failed->error));
     ended_ = true;
   } else if (const auto* raw = std::get_if<RawChunk>(&event)) {
     raw_ = true;
-    out += "data: " + raw->json + "\n\n";
+    AppendSseData(out, raw->json);
   } else if (std::holds_alternative<Done>(event)) {
     if (!raw_ && turn_.stream_include_usage && usage_) {
-      out += "data: ";
-      JsonWriter json(out);
-      BeginChunk(json);
-      json.EndArray().Key("usage");
-      WriteUsage(json, *usage_);
-      json.EndObject();
-      out += "\n\n";
+      JsonWriter json = BeginChunk();
+      EndChunk(json, nullptr, out);
     }
-    out += "data: [DONE]\n\n";
+    out += kSseDone;
     ended_ = true;
   } else if (raw_) {
     return;  // the upstream's own chunks said it

@@ -36,7 +36,7 @@ class OpenAiStream {
 
  private:
   struct ChoiceState {
-    bool role_sent = false;
+    bool begun = false;     // a chunk of it was sent
     size_t text_bytes = 0;  // completions' text_offset
   };
 
@@ -45,13 +45,18 @@ class OpenAiStream {
   void Encode(const ReasoningDelta& delta, std::string& out);
   void Encode(const ToolCallDelta& delta, std::string& out);
   void Encode(const Finish& finish, std::string& out);
-  void BeginChunk(JsonWriter& json);
-  void EndChunk(JsonWriter& json, std::string& out);
-  void SendRole(int32_t choice, std::string& out);
+  // In a chat the first chunk of a choice holds its role alone.
+  ChoiceState& Begin(int32_t choice, std::string& out);
+  // A writer on chunk_, inside "choices".
+  JsonWriter BeginChunk();
+  // What stands behind "choices", and the framing. The first chunk of a choice carries the seed; a
+  // chunk without choices carries the usage.
+  void EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out);
 
   const AnswerHead head_;
   const Turn& turn_;
   std::map<int32_t, ChoiceState> choices_;
+  std::string chunk_;  // the one that is being written; kept for its memory
   Started started_;
   std::optional<Usage> usage_;
   int32_t tokens_sent_ = 0;
@@ -103,7 +108,7 @@ class OpenAiWhole {
   bool done_ = false;
 };
 
-// {"error": {"message", "type", "param", "code"}}; status is the HTTP status it goes with.
-std::string OpenAiErrorBody(const Error& error, int status);
+// {"error": {"message", "type", "param", "code"}}; the type follows from the code.
+std::string OpenAiErrorBody(const Error& error);
 
 }  // namespace fak::wire

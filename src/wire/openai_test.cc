@@ -7,7 +7,9 @@
 namespace fak::wire {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 Result<Turn> Chat(std::string_view fields) {
@@ -167,20 +169,51 @@ TEST_F(StreamTest, SendsUsageInAChunkWithoutChoicesWhenAsked) {
                              "data: [DONE]\n\n"));
 }
 
-TEST_F(StreamTest, AFailureEndsTheStreamWithoutDone) {
+TEST_F(StreamTest, AFailureEndsTheStreamWithItsCodeAndTypeAndWithoutDone) {
   const std::string out =
-      Encode({TextDelta{0, "a", {}, {}}, Failed{{Code::kInternal, "broke"}}, Done{}});
-  EXPECT_THAT(out, HasSubstr("\"error\":{\"message\":\"broke\""));
-  EXPECT_THAT(out, ::testing::Not(HasSubstr("[DONE]")));
+      Encode({TextDelta{0, "a", {}, {}}, Failed{{Code::kDeadlineExceeded, "late"}}, Done{}});
+  EXPECT_THAT(out, EndsWith("data: {\"error\":{\"message\":\"late\",\"type\":\"TimeoutError\","
+                            "\"param\":null,\"code\":\"deadline_exceeded\"}}\n\n"));
+  EXPECT_THAT(out, Not(HasSubstr("[DONE]")));
 }
 
 TEST_F(StreamTest, PassesAnUpstreamsChunksOnAsTheyCame) {
   EXPECT_EQ(Encode({RawChunk{"{\"x\":1.0}"}, TextDelta{0, "a", {}, {}}, Finish{}, Done{}}),
             "data: {\"x\":1.0}\n\ndata: [DONE]\n\n");
+  EXPECT_EQ(Encode({RawChunk{"{\"x\":\n1.0}"}}), "data: {\"x\":\ndata: 1.0}\n\n");
 }
 
-TEST_F(StreamTest, EchoesTheSeedWithTheRole) {
-  EXPECT_THAT(Encode({Started{7, 1, 0}, TextDelta{0, "a", {}, {}}}), HasSubstr("\"seed\":7}"));
+TEST_F(StreamTest, TheFirstChunkOfAChoiceCarriesTheSeed) {
+  const std::vector<Event> events = {Started{7, 1, 0}, TextDelta{0, "a", {1}, {}},
+                                     TextDelta{0, "b", {2}, {}}};
+  for (const Surface surface : {Surface::kChat, Surface::kCompletion}) {
+    turn_.surface = surface;
+    const std::string out = Encode(events);
+    const std::string first = out.substr(0, out.find("\n\n"));
+    EXPECT_THAT(first, EndsWith("],\"seed\":7}"));
+    EXPECT_THAT(out.substr(first.size()), Not(HasSubstr("seed")));
+  }
+}
+
+TEST_F(StreamTest, EveryChunkCarriesTheUsageSoFarWhenAsked) {
+  turn_.stream_include_usage = true;
+  turn_.continuous_usage_stats = true;
+  const std::string out = Encode({Started{7, 1, 0}, TextDelta{0, "a", {1}, {}}});
+  EXPECT_THAT(out, HasSubstr("\"seed\":7,\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":0,"));
+  EXPECT_THAT(out, HasSubstr("\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1,"));
+}
+
+TEST(OpenAiErrorBody, TakesItsTypeFromTheCode) {
+  const auto type = [](Error error) {
+    const Json body = *ParseJson(OpenAiErrorBody(error));
+    return body.Find("error")->Find("type")->string();
+  };
+  EXPECT_EQ(type({Code::kContextTooLong, "x"}), "BadRequestError");
+  EXPECT_EQ(type({Code::kUnavailable, "x"}), "ServiceUnavailableError");
+  EXPECT_EQ(type({Code::kUpstreamError, "x"}), "InternalServerError");
+  Error refused{Code::kUpstreamError, "x"};
+  refused.upstream_status = 422;
+  EXPECT_EQ(type(refused), "BadRequestError");
 }
 
 TEST(WholeAnswer, HasTextUsageAndLogprobs) {

@@ -6,18 +6,30 @@
 namespace fak::wire {
 namespace {
 
-std::string_view ErrorType(int status) {
-  switch (status) {
-    case 400: return "BadRequestError";
-    case 401: return "AuthenticationError";
-    case 403: return "PermissionDeniedError";
-    case 404: return "NotFoundError";
-    case 413: return "RequestTooLargeError";
-    case 429: return "RateLimitError";
-    case 503: return "ServiceUnavailableError";
-    case 504: return "TimeoutError";
-    default: return status < 500 ? "BadRequestError" : "InternalServerError";
+// The names of the SDKs' exceptions, as vLLM has them.
+std::string_view ErrorType(const Error& error) {
+  switch (error.code) {
+    case Code::kInvalidArgument:
+    case Code::kAlreadyExists:
+    case Code::kContextTooLong:
+    case Code::kUnsupported:
+    case Code::kCancelled: return "BadRequestError";
+    case Code::kUnauthenticated: return "AuthenticationError";
+    case Code::kPermissionDenied: return "PermissionDeniedError";
+    case Code::kNotFound: return "NotFoundError";
+    case Code::kPayloadTooLarge: return "RequestTooLargeError";
+    case Code::kRateLimited: return "RateLimitError";
+    case Code::kResourceExhausted:
+    case Code::kUnavailable: return "ServiceUnavailableError";
+    case Code::kDeadlineExceeded: return "TimeoutError";
+    case Code::kUpstreamError:
+      // A status that it keeps is one of the client's doing.
+      return error.upstream_status != 0 ? "BadRequestError" : "InternalServerError";
+    case Code::kDataCorrupt:
+    case Code::kIoError:
+    case Code::kInternal: return "InternalServerError";
   }
+  return "InternalServerError";
 }
 
 }  // namespace
@@ -149,12 +161,12 @@ std::string OpenAiWhole::Body() const {
   return body;
 }
 
-std::string OpenAiErrorBody(const Error& error, int status) {
+std::string OpenAiErrorBody(const Error& error) {
   std::string body;
   JsonWriter json(body);
   json.BeginObject().Key("error").BeginObject();
   json.Key("message").String(error.detail);
-  json.Key("type").String(ErrorType(status));
+  json.Key("type").String(ErrorType(error));
   json.Key("param");
   error.field.empty() ? json.Null() : json.String(error.field);
   json.Key("code").String(CodeName(error.code));
