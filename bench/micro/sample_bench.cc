@@ -1,5 +1,5 @@
 // bench: links fak_tensor
-// One draw from a row of logits, by ISA, vocabulary and what the request asks for.
+// One look at a row of logits and a draw from it, by ISA, vocabulary and what the request asks for.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -45,7 +45,9 @@ void BM_Sample(benchmark::State& state, Isa isa, SampleSpec spec) {
   SampleResult result;
   for (auto _ : state) {
     ++spec.position;
-    sampler.Sample(logits, spec, result);
+    LogitPeak peak;
+    peak.Add(KernelsFor(isa), logits, 0);
+    sampler.Sample(logits, peak, spec, result);
     benchmark::DoNotOptimize(result.token);
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));

@@ -7,6 +7,10 @@
 
 namespace fak::tensor::cpu {
 
+uint32_t CpuExecutable::FirstVisible(uint32_t row, uint32_t window) const {
+  return static_cast<uint32_t>(spec::FirstVisible(rows_[row].position, window));
+}
+
 void CpuExecutable::Run(const RopeAppendOp& op) {
   ForRows(n_rows_, op.qkv.width, [&](uint32_t row, int) { AppendRow(op, *last_qkv_, row); });
 }
@@ -53,100 +57,121 @@ void CpuExecutable::AppendRow(const RopeAppendOp& op, const NormQkvOp& norms, ui
   }
 }
 
-const std::vector<CpuExecutable::Tile>& CpuExecutable::TilesOf(uint32_t rows_a_tile) {
-  auto list = std::ranges::find(tile_lists_, rows_a_tile, &TileList::rows_a_tile);
-  if (list == tile_lists_.end()) {
-    tile_lists_.push_back({rows_a_tile, {}});
-    list = tile_lists_.end() - 1;
+const AttentionPlan& CpuExecutable::PlanOf(const AttentionOp& op) {
+  auto plan = std::ranges::find_if(attention_plans_, [&](const AttentionPlan& p) {
+    return p.heads.q_heads == op.heads.q_heads && p.heads.kv_heads == op.heads.kv_heads &&
+           p.heads.dim == op.heads.dim && p.window == op.window;
+  });
+  if (plan == attention_plans_.end()) {
+    attention_plans_.push_back({.heads = op.heads, .window = op.window, .tiles = {}});
+    plan = attention_plans_.end() - 1;
   }
-  if (list->tiles.empty()) {
-    for (uint32_t s = 0; s < step_.sequences.size(); ++s) {
-      const SequenceRows& sequence = step_.sequences[s];
-      for (uint32_t first = 0; first < sequence.rows; first += rows_a_tile) {
-        list->tiles.push_back(
-            {s, sequence.first_row + first, std::min(rows_a_tile, sequence.rows - first)});
-      }
-    }
+  if (plan->tiles.empty()) {
+    PlanAttention(step_.sequences, device_.pool.threads(), layout_.partials_a_thread, *plan);
   }
-  return list->tiles;
+  return *plan;
 }
 
 void CpuExecutable::Run(const AttentionOp& op) {
-  const std::vector<Tile>& tiles = TilesOf(AttentionRows(op.heads));
-  const uint32_t kv_heads = op.heads.kv_heads;
-  device_.pool.Run(tiles.size() * kv_heads, [&](size_t index, int worker) {
-    Attend(op, tiles[index / kv_heads], static_cast<uint32_t>(index % kv_heads),
-           scratch_[static_cast<size_t>(worker)]);
-  });
+  const AttentionPlan& plan = PlanOf(op);
+  if (plan.cut) {
+    for (const AttentionTile& tile : plan.tiles) {
+      for (uint32_t head = 0; head < op.heads.kv_heads; ++head) {
+        pair_tasks_[tile.first_pair + head].store(tile.tasks, std::memory_order_relaxed);
+      }
+    }
+  }
+  device_.pool.Run(plan.tasks,
+                   [&](size_t task, int worker) { AttendTask(op, plan, task, worker); });
 }
 
-// One tile and KV head: splits in index order, then each query's splits are combined. Partials lie
-// [query][split]: first o, then maxima, then sums of all.
-void CpuExecutable::Attend(const AttentionOp& op, const Tile& tile, uint32_t kv_head,
-                           Scratch& scratch) {
+// Some splits of a tile and KV head. Whoever finishes its last combines all of them in index order,
+// so it doesn't matter who does.
+void CpuExecutable::AttendTask(const AttentionOp& op, const AttentionPlan& plan, size_t task,
+                               int worker) {
+  const AttentionTile& tile =
+      *(std::ranges::upper_bound(plan.tiles, task, {}, &AttentionTile::first_task) - 1);
+  const auto of_tile = static_cast<uint32_t>(task - tile.first_task);
+  const uint32_t kv_head = of_tile / tile.tasks;
+  const uint32_t group = op.heads.q_heads / op.heads.kv_heads;
+  const uint64_t floats = PartialFloats(tile.rows * group, tile.splits, op.heads.dim);
+  float* const memory = FloatsAt(layout_.partials) +
+                        (plan.cut ? tile.first_partials + kv_head * floats
+                                  : static_cast<uint64_t>(worker) * layout_.partials_a_thread);
+  const uint64_t n = uint64_t{tile.rows} * group * tile.splits;
+  const uint32_t stride = ValueStride(op.heads.dim);
+  const Partials partials = {memory, memory + n * stride, memory + n * (stride + 1)};
+
+  const uint32_t begin = of_tile % tile.tasks * tile.splits_a_task;
+  const uint32_t end = std::min(begin + tile.splits_a_task, tile.splits);
+  for (uint32_t split = begin; split < end; ++split) {
+    AttendSplit(op, tile, kv_head, split, partials, scratch_[static_cast<size_t>(worker)]);
+  }
+  if (!plan.cut ||
+      pair_tasks_[tile.first_pair + kv_head].fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    CombineSplits(op, tile, kv_head, partials);
+  }
+}
+
+void CpuExecutable::AttendSplit(const AttentionOp& op, const AttentionTile& tile, uint32_t kv_head,
+                                uint32_t split_index, const Partials& partials,
+                                Scratch& scratch) const {
   const uint32_t group = op.heads.q_heads / op.heads.kv_heads;
   const uint32_t dim = op.heads.dim;
-  const uint32_t stride = ValueStride(dim);
-  const auto first_visible = [&](uint32_t row) {
-    return static_cast<uint32_t>(spec::FirstVisible(rows_[row].position, op.window));
-  };
-  const uint32_t first_split = first_visible(tile.first_row) / kSplitPositions;
-  const uint32_t last_row = tile.first_row + tile.rows - 1;
-  const uint32_t n_splits = rows_[last_row].position / kSplitPositions + 1 - first_split;
-  const uint64_t n_partials = uint64_t{tile.rows} * group * n_splits;
-  float* const maxima = scratch.partials + n_partials * stride;
-  float* const sums = maxima + n_partials;
-
   const KvMemory& kv = device_.kv;
-  const uint32_t block_size = kv.spec().block_size;
   const KvLayerLayout& layer = kv.layer(op.kv_layer);
-  const std::span<const BlockId> blocks = step_.sequences[tile.sequence].blocks;
+  const uint32_t start = (tile.first_split + split_index) * kSplitPositions;
   AttentionSplit split;
   split.head_dim = dim;
   split.value_stride = layer.value_stride;
   split.scale = spec::PlainScore(op.scale).outer;
   split.queries = scratch.queries.data();
   split.scores = scratch.scores;
-  for (uint32_t s = 0; s < n_splits; ++s) {
-    const uint32_t start = (first_split + s) * kSplitPositions;
-    split.n_queries = 0;
-    for (uint32_t i = 0; i < tile.rows; ++i) {
-      const uint32_t row = tile.first_row + i;
-      const uint32_t begin = std::max(first_visible(row), start);
-      const uint32_t end = std::min(rows_[row].position + 1, start + kSplitPositions);
-      if (begin >= end) {
-        continue;
-      }
-      for (uint32_t g = 0; g < group; ++g) {
-        const uint64_t partial = (uint64_t{i} * group + g) * n_splits + s;
-        split.queries[split.n_queries++] = {
-            .q = Value(op.qkv) + uint64_t{row} * op.qkv.width + (kv_head * group + g) * dim,
-            .begin = begin - start,
-            .end = end - start,
-            .maximum = maxima + partial,
-            .sum = sums + partial,
-            .o = scratch.partials + partial * stride};
-      }
-    }
-    const uint32_t from = std::max(first_visible(tile.first_row), start) / kTilePositions;
-    const uint32_t to = std::min(rows_[last_row].position, start + kSplitPositions - 1);
-    for (uint32_t t = from; t <= to / kTilePositions; ++t) {
-      const uint32_t position = t * kTilePositions;
-      const BlockId block = blocks[position / block_size];
-      split.keys[t % 16] = kv.KeyTile(block, layer, kv_head, position % block_size);
-      split.values[t % 16] = kv.ValueTile(block, layer, kv_head, position % block_size);
-    }
-    kernels_.attend(kv.spec().type, split);
-  }
-
   for (uint32_t i = 0; i < tile.rows; ++i) {
     const uint32_t row = tile.first_row + i;
-    const uint32_t skipped = first_visible(row) / kSplitPositions - first_split;
-    const uint32_t n = rows_[row].position / kSplitPositions + 1 - first_split - skipped;
+    const uint32_t begin = std::max(FirstVisible(row, op.window), start);
+    const uint32_t end = std::min(rows_[row].position + 1, start + kSplitPositions);
+    if (begin >= end) {
+      continue;
+    }
     for (uint32_t g = 0; g < group; ++g) {
-      const uint64_t partial = (uint64_t{i} * group + g) * n_splits + skipped;
+      const uint64_t partial = (uint64_t{i} * group + g) * tile.splits + split_index;
+      split.queries[split.n_queries++] = {
+          .q = Value(op.qkv) + uint64_t{row} * op.qkv.width + (kv_head * group + g) * dim,
+          .begin = begin - start,
+          .end = end - start,
+          .maximum = partials.maxima + partial,
+          .sum = partials.sums + partial,
+          .o = partials.o + partial * ValueStride(dim)};
+    }
+  }
+  const uint32_t block_size = kv.spec().block_size;
+  const std::span<const BlockId> blocks = step_.sequences[tile.sequence].blocks;
+  const uint32_t from = std::max(FirstVisible(tile.first_row, op.window), start) / kTilePositions;
+  const uint32_t to = std::min(tile.last_position, start + kSplitPositions - 1) / kTilePositions;
+  for (uint32_t t = from; t <= to; ++t) {
+    const uint32_t position = t * kTilePositions;
+    const BlockId block = blocks[position / block_size];
+    split.keys[t % 16] = kv.KeyTile(block, layer, kv_head, position % block_size);
+    split.values[t % 16] = kv.ValueTile(block, layer, kv_head, position % block_size);
+  }
+  kernels_.attend(kv.spec().type, split);
+}
+
+void CpuExecutable::CombineSplits(const AttentionOp& op, const AttentionTile& tile,
+                                  uint32_t kv_head, const Partials& partials) const {
+  const uint32_t group = op.heads.q_heads / op.heads.kv_heads;
+  const uint32_t dim = op.heads.dim;
+  const uint32_t stride = ValueStride(dim);
+  for (uint32_t i = 0; i < tile.rows; ++i) {
+    const uint32_t row = tile.first_row + i;
+    const uint32_t skipped = FirstVisible(row, op.window) / kSplitPositions - tile.first_split;
+    const uint32_t n = rows_[row].position / kSplitPositions + 1 - tile.first_split - skipped;
+    for (uint32_t g = 0; g < group; ++g) {
+      const uint64_t partial = (uint64_t{i} * group + g) * tile.splits + skipped;
       kernels_.combine(
-          maxima + partial, sums + partial, scratch.partials + partial * stride, n, stride, dim,
+          partials.maxima + partial, partials.sums + partial, partials.o + partial * stride, n,
+          stride, dim,
           Value(op.out) + uint64_t{row} * op.out.width + uint64_t{kv_head * group + g} * dim);
     }
   }

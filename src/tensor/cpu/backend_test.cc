@@ -75,6 +75,29 @@ TestShape ShapeNamed(const std::string& name) {
   return *std::ranges::find(shapes, name, &TestShape::name);
 }
 
+// Decode over more than two splits, each a task, beside a sequence that has one.
+TEST(CpuBackend, GivesTheSameBitsWhenSplitsAreTasks) {
+  for (const char* name : {"plain", "gemma"}) {
+    const TestModel model(ShapeNamed(name));
+    const std::vector<int32_t> tokens = RandomTokens(520, model.shape().vocabulary, 6);
+    const TestModel::Expected expected = model.Run(tokens);
+    for (const Isa isa : CpuIsas()) {
+      const Cut cut{isa, 3, 32, 1};
+      SCOPED_TRACE(name + (" " + Print(cut)));
+      Runner runner(model, cut);
+      Runner::Sequence deep = runner.Start(tokens);
+      Runner::Sequence shallow = runner.Start({tokens.begin(), tokens.begin() + 6});
+      runner.Step({&deep}, 510);
+      while (deep.done < 516) {
+        runner.Step({&shallow, &deep}, 1);
+      }
+      runner.Finish(deep, 1);
+      ExpectEqual(expected, runner, deep);
+      ExpectEqual(expected, runner, shallow);
+    }
+  }
+}
+
 TEST(CpuBackend, ContinuesFromCopiedBlocksAsIfItHadComputedThem) {
   const TestModel model(ShapeNamed("plain"));
   for (const uint32_t block_size : {16u, 64u}) {

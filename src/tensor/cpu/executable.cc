@@ -30,7 +30,8 @@ CpuExecutable::CpuExecutable(Device& device, Program program, const StepLimits& 
       limits_(limits),
       layout_(std::move(layout)),
       workspace_(std::move(workspace)),
-      ropes_(RopesOf(program_)) {
+      ropes_(RopesOf(program_)),
+      pair_tasks_(std::make_unique<std::atomic<uint32_t>[]>(PairsMax(device.pool.threads()))) {
   const auto threads = static_cast<size_t>(device.pool.threads());
   uint32_t queries = 0;
   for (const Op& op : program_.ops) {
@@ -44,8 +45,8 @@ CpuExecutable::CpuExecutable(Device& device, Program program, const StepLimits& 
     scratch.row = FloatsAt(at + layout_.scratch_row);
     scratch.tile = FloatsAt(at + layout_.scratch_tile);
     scratch.scores = FloatsAt(at + layout_.scratch_scores);
-    scratch.partials = FloatsAt(at + layout_.scratch_partials);
     scratch.queries.resize(queries);
+    scratch.peaks.reserve(limits_.logit_rows_max);
     scratch_.push_back(std::move(scratch));
     samplers_.emplace_back(kernels_);
   }
@@ -136,8 +137,8 @@ void CpuExecutable::TakeRows(const StepInput& step) {
   }
   std::fill_n(row_finite_.begin(), n_rows_, uint8_t{1});
   finite_.assign(step.sequences.size(), 1);
-  for (TileList& list : tile_lists_) {
-    list.tiles.clear();
+  for (AttentionPlan& plan : attention_plans_) {
+    plan.tiles.clear();
   }
 }
 

@@ -1,13 +1,16 @@
 // Hot path: bench/micro/attention_bench.cc, bench/micro/matmul_bench.cc.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tensor/backend.h"
 #include "tensor/cpu/arena.h"
+#include "tensor/cpu/attention_plan.h"
 #include "tensor/cpu/device.h"
 #include "tensor/cpu/sample.h"
 #include "tensor/cpu/workspace.h"
@@ -39,15 +42,10 @@ class CpuExecutable final : public Executable {
     uint32_t sequence = 0;
     uint32_t position = 0;
   };
-  // Rows of one sequence that attention serves together.
-  struct Tile {
-    uint32_t sequence = 0;
-    uint32_t first_row = 0;
-    uint32_t rows = 0;
-  };
   // Where the outputs of a product go.
   enum class Sink : uint8_t {
     kStore,     // to `out`
+    kLogits,    // to `out`, and what they peak in to the worker's peaks
     kResidual,  // added to `out`
     kGate,      // activation(first part) · second part to `out`
   };
@@ -66,13 +64,19 @@ class CpuExecutable final : public Executable {
     uint32_t row_blocks = 0;
     size_t first_task = 0;
   };
+  // What a tile and KV head found: [query][split] of each.
+  struct Partials {
+    float* o = nullptr;
+    float* maxima = nullptr;
+    float* sums = nullptr;
+  };
   // A worker's view of its scratch memory.
   struct Scratch {
     float* row = nullptr;
     float* tile = nullptr;
     float* scores = nullptr;
-    float* partials = nullptr;
     std::vector<AttentionQuery> queries;
+    std::vector<LogitPeak> peaks;  // by logit row, of those of its logits that this worker computed
   };
 
   CpuExecutable(Device& device, Program program, const StepLimits& limits, WorkspaceLayout layout,
@@ -104,12 +108,18 @@ class CpuExecutable final : public Executable {
   void Multiply(ProductJob job) { Multiply(std::span(&job, 1)); }
   void MultiplyTask(const ProductJob& job, size_t part, uint32_t panel_begin, uint32_t panel_end,
                     uint32_t row_begin, uint32_t row_end, Scratch& scratch);
+  void NotePeaks(const ProductJob& job, uint32_t begin, uint32_t end, uint32_t row_begin,
+                 uint32_t row_end, Scratch& scratch) const;
 
   // Attention.
   void AppendRow(const RopeAppendOp& op, const NormQkvOp& norms, uint32_t row);
-  void Attend(const AttentionOp& op, const Tile& tile, uint32_t kv_head, Scratch& scratch);
-  void AttendSplits(const AttentionOp& op, const Tile& tile, uint32_t kv_head, Scratch& scratch);
-  const std::vector<Tile>& TilesOf(uint32_t rows_a_tile);
+  uint32_t FirstVisible(uint32_t row, uint32_t window) const;
+  const AttentionPlan& PlanOf(const AttentionOp& op);
+  void AttendTask(const AttentionOp& op, const AttentionPlan& plan, size_t task, int worker);
+  void AttendSplit(const AttentionOp& op, const AttentionTile& tile, uint32_t kv_head,
+                   uint32_t split, const Partials& partials, Scratch& scratch) const;
+  void CombineSplits(const AttentionOp& op, const AttentionTile& tile, uint32_t kv_head,
+                     const Partials& partials) const;
 
   // Experts.
   void Route(const MoeOp& op);
@@ -149,11 +159,9 @@ class CpuExecutable final : public Executable {
   uint32_t n_rows_ = 0;
   std::vector<Row> rows_;
   std::vector<uint8_t> row_finite_;
-  struct TileList {
-    uint32_t rows_a_tile = 0;
-    std::vector<Tile> tiles;
-  };
-  std::vector<TileList> tile_lists_;
+  std::vector<AttentionPlan> attention_plans_;  // without tiles until an op of the step asks
+  // Tasks that each pair of a plan still waits for.
+  const std::unique_ptr<std::atomic<uint32_t>[]> pair_tasks_;
   Activations inputs_[kActivationClassCount];
 
   // The experts at work: the rows that chose an expert are neighbouring slots.

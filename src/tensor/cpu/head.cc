@@ -18,12 +18,16 @@ void CpuExecutable::SampleRows() {
   const float* const logits = FloatsAt(layout_.logits);
   n_results_ = static_cast<uint32_t>(step_.samples.size());
   ForRows(n_logit_rows_, vocabulary, [&](uint32_t i, int worker) {
-    const std::span<const float> row(logits + uint64_t{i} * vocabulary, vocabulary);
-    if (!kernels_.all_finite(row.data(), vocabulary)) {
+    LogitPeak peak;
+    for (const Scratch& scratch : scratch_) {
+      peak.Join(scratch.peaks[i]);
+    }
+    if (!peak.finite) {
       row_finite_[step_.logit_rows[i]] = 0;
     }
     if (!step_.samples.empty()) {
-      samplers_[static_cast<size_t>(worker)].Sample(row, step_.samples[i], results_[i]);
+      const std::span<const float> row(logits + uint64_t{i} * vocabulary, vocabulary);
+      samplers_[static_cast<size_t>(worker)].Sample(row, peak, step_.samples[i], results_[i]);
     }
   });
 }

@@ -53,10 +53,13 @@ void CpuExecutable::Multiply(std::span<ProductJob> jobs) {
   const auto parts_of = [](const ProductJob& job) {
     return job.sink == Sink::kGate ? size_t{1} : job.matrix->parts.size();
   };
+  const auto panels_of = [](const ProductJob& job, size_t part) {
+    return PanelsOf(std::min(job.matrix->parts[part].rows, job.outputs));
+  };
   uint64_t work = 0;
   for (const ProductJob& job : jobs) {
     for (size_t part = 0; part < parts_of(job); ++part) {
-      work += uint64_t{job.matrix->parts[part].panels()} * ((job.rows + kTileRows - 1) / kTileRows);
+      work += uint64_t{panels_of(job, part)} * ((job.rows + kTileRows - 1) / kTileRows);
     }
   }
   const auto threads = static_cast<uint64_t>(device_.pool.threads());
@@ -67,7 +70,7 @@ void CpuExecutable::Multiply(std::span<ProductJob> jobs) {
     job.first_task = tasks;
     job.row_blocks = (job.rows + kTileRows - 1) / kTileRows;
     for (size_t part = 0; part < parts_of(job); ++part) {
-      tasks += size_t{(job.matrix->parts[part].panels() + a_task - 1) / a_task} * job.row_blocks;
+      tasks += size_t{(panels_of(job, part) + a_task - 1) / a_task} * job.row_blocks;
     }
   }
   device_.pool.Run(tasks, [&](size_t index, int worker) {
@@ -78,15 +81,14 @@ void CpuExecutable::Multiply(std::span<ProductJob> jobs) {
     const uint32_t row_begin = static_cast<uint32_t>(task % job.row_blocks) * kTileRows;
     size_t part = 0;
     for (uint32_t n = 0; true; ++part, group -= n) {
-      n = (job.matrix->parts[part].panels() + a_task - 1) / a_task;
+      n = (panels_of(job, part) + a_task - 1) / a_task;
       if (group < n) {
         break;
       }
     }
     const uint32_t begin = group * a_task;
-    MultiplyTask(job, part, begin, std::min(begin + a_task, job.matrix->parts[part].panels()),
-                 row_begin, std::min(row_begin + kTileRows, job.rows),
-                 scratch_[static_cast<size_t>(worker)]);
+    MultiplyTask(job, part, begin, std::min(begin + a_task, panels_of(job, part)), row_begin,
+                 std::min(row_begin + kTileRows, job.rows), scratch_[static_cast<size_t>(worker)]);
   });
 }
 
@@ -112,8 +114,12 @@ void CpuExecutable::MultiplyTask(const ProductJob& job, size_t part, uint32_t pa
     product.wrong_order = job.wrong_order;
     device_.matmul.MultiplyOf(weights.type)(product, panel_begin, panel_end);
   };
-  if (job.sink == Sink::kStore) {
+  if (job.sink == Sink::kStore || job.sink == Sink::kLogits) {
     multiply(part, job.out + part_offset, job.out_stride);
+    if (job.sink == Sink::kLogits) {
+      NotePeaks(job, panel_begin * kPanelRows, std::min(panel_end * kPanelRows, job.outputs),
+                row_begin, row_end, scratch);
+    }
     return;
   }
   constexpr size_t kStride = kTilePanels * kPanelRows;
@@ -188,8 +194,20 @@ void CpuExecutable::Run(const NormGateUpOp& op) {
             .outputs = op.out.width});
 }
 
+// Looks at logits while the first cache still has them.
+void CpuExecutable::NotePeaks(const ProductJob& job, uint32_t begin, uint32_t end,
+                              uint32_t row_begin, uint32_t row_end, Scratch& scratch) const {
+  for (uint32_t row = row_begin; row < row_end; ++row) {
+    const float* const logits = job.out + uint64_t{row} * job.out_stride;
+    scratch.peaks[row].Add(kernels_, {logits + begin, end - begin}, begin);
+  }
+}
+
 void CpuExecutable::Run(const HeadOp& op) {
   TestRows(op.x);
+  for (Scratch& scratch : scratch_) {
+    scratch.peaks.assign(n_logit_rows_, {});
+  }
   if (n_logit_rows_ > 0) {
     const Matrix& matrix = device_.matrix(op.matrix);
     PrepareInputs(Value(op.x), op.x.width, &op.norm, ClassesOf(matrix), n_logit_rows_,
@@ -197,7 +215,7 @@ void CpuExecutable::Run(const HeadOp& op) {
     Multiply({.matrix = &matrix,
               .inputs = inputs_,
               .rows = n_logit_rows_,
-              .sink = Sink::kStore,
+              .sink = Sink::kLogits,
               .out = FloatsAt(layout_.logits),
               .out_stride = program_.vocabulary,
               .outputs = program_.vocabulary});

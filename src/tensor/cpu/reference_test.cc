@@ -179,6 +179,7 @@ std::vector<TestShape> TestShapes() {
        .width = 96,
        .heads = {3, 1, 32},
        .ff = 160,
+       .unused_rows = 39,
        .type = DType::kQ4_1,
        .other_type = DType::kQ8_0,
        .tied = true},
@@ -240,11 +241,11 @@ TestModel::TestModel(const TestShape& shape) : shape_(shape) {
   };
   const HeadShape& h = shape.heads;
   const uint32_t n_experts = std::max(shape.experts, 1u);
-  embedding_ =
-      MemoryWeight("embedding", shape.type, shape.vocabulary, shape.width, 1.0f, shape.seed);
+  const uint32_t table_rows = shape.vocabulary + shape.unused_rows;
+  embedding_ = MemoryWeight("embedding", shape.type, table_rows, shape.width, 1.0f, shape.seed);
   final_norm_ = vector("final_norm", shape.width, 1.5f);
   if (!shape.tied) {
-    head_ = matrix("head", shape.other_type, shape.vocabulary, shape.width);
+    head_ = matrix("head", shape.other_type, table_rows, shape.width);
   }
   for (uint32_t i = 0; i < shape.layers; ++i) {
     const std::string at = std::to_string(i) + ".";
@@ -376,7 +377,8 @@ class TestModel::Sequence {
       }
     }
     const MemoryWeight& head = shape_.tied ? model_.embedding_ : model_.head_;
-    expected_.logits.push_back(Project(head, Normed(model_.final_norm_, x)));
+    expected_.logits.push_back(
+        Project(head, Normed(model_.final_norm_, x), nullptr, 0, shape_.vocabulary));
     ++position_;
   }
 

@@ -45,6 +45,7 @@ struct TestShape {
   HeadShape heads = {4, 2, 16};
   uint32_t ff = 96;
   uint32_t vocabulary = 101;
+  uint32_t unused_rows = 0;        // of the embedding and the head, beyond the vocabulary
   DType type = DType::kF32;        // of matrices
   DType other_type = DType::kF32;  // of V, up and down
   bool bias = false;

@@ -35,19 +35,40 @@ uint32_t Size(std::span<const float> x) {
 
 }  // namespace
 
-void Sampler::Sample(std::span<const float> logits, const SampleSpec& spec, SampleResult& result) {
+void LogitPeak::Add(const Kernels& kernels, std::span<const float> part, uint32_t first) {
+  LogitPeak other;
+  other.finite = kernels.all_finite(part.data(), Size(part));
+  other.max = kernels.max_of(part.data(), Size(part));
+  if (other.max >= max) {
+    other.token = first + kernels.arg_max(part.data(), Size(part));
+  }
+  Join(other);
+}
+
+void LogitPeak::Join(const LogitPeak& other) {
+  finite &= other.finite;
+  if (other.max > max || (other.max == max && other.token < token)) {
+    max = other.max;
+    token = other.token;
+  }
+}
+
+void Sampler::Sample(std::span<const float> logits, const LogitPeak& peak, const SampleSpec& spec,
+                     SampleResult& result) {
   result.token = -1;
   result.logprob = 0.0f;
   result.rank = 0;
   result.top.clear();
-  if (!kernels_.all_finite(logits.data(), Size(logits))) {
+  if (!peak.finite) {
     return;
   }
   if (spec.score_token >= 0) {
     result.token = spec.score_token;
   } else {
     const std::span<const float> adjusted = Adjust(logits, spec);
-    const uint32_t best = kernels_.arg_max(adjusted.data(), Size(adjusted));
+    const uint32_t best = adjusted.data() == logits.data()
+                              ? peak.token
+                              : kernels_.arg_max(adjusted.data(), Size(adjusted));
     if (spec::IsNonFinite(adjusted[best])) {
       return;  // nothing allowed, or a bias beyond all reason
     }
@@ -64,14 +85,13 @@ void Sampler::Sample(std::span<const float> logits, const SampleSpec& spec, Samp
     }
   }
   if (spec.top_logprobs >= 0 || spec.score_token >= 0) {
-    ReportLogprobs(logits, result.token, spec, result);
+    ReportLogprobs(logits, peak.max, result.token, spec, result);
   }
 }
 
-void Sampler::ReportLogprobs(std::span<const float> logits, int32_t token, const SampleSpec& spec,
-                             SampleResult& result) {
+void Sampler::ReportLogprobs(std::span<const float> logits, float max, int32_t token,
+                             const SampleSpec& spec, SampleResult& result) {
   const uint32_t n = Size(logits);
-  const float max = kernels_.max_of(logits.data(), n);
   const double log_sum_exp = spec::LogSumExp(max, kernels_.weight_sum(logits.data(), max, n));
   const float logit = logits[static_cast<size_t>(token)];
   result.logprob = spec::LogProb(logit, log_sum_exp);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,18 @@
 #include "tensor/sampling.h"
 
 namespace fak::tensor::cpu {
+
+// The largest of a row's logits, the first of equal ones, and whether all are finite. Parts of the
+// row may be added and joined in any order.
+struct LogitPeak {
+  bool finite = true;
+  float max = -std::numeric_limits<float>::infinity();
+  uint32_t token = 0;
+
+  // `part` starts at token `first` and is not empty.
+  void Add(const Kernels& kernels, std::span<const float> part, uint32_t first);
+  void Join(const LogitPeak& other);
+};
 
 // Draws from one row of logits, as docs/formats/numerics.md "Sampling" says; the steps, in order:
 //   log probabilities of the raw logits, where asked for
@@ -25,8 +38,10 @@ class Sampler {
  public:
   explicit Sampler(const Kernels& kernels) : kernels_(kernels) {}
 
-  // A row with a non-finite value gives token -1, as does one that leaves nothing to draw.
-  void Sample(std::span<const float> logits, const SampleSpec& spec, SampleResult& result);
+  // `peak` is that of all logits. A row with a non-finite value gives token -1, as does one that
+  // leaves nothing to draw.
+  void Sample(std::span<const float> logits, const LogitPeak& peak, const SampleSpec& spec,
+              SampleResult& result);
 
  private:
   // A token that may still be drawn. Cuts keep those with the least key, ties by lowest id.
@@ -37,8 +52,8 @@ class Sampler {
     float tempered = 0.0f;
   };
 
-  void ReportLogprobs(std::span<const float> logits, int32_t token, const SampleSpec& spec,
-                      SampleResult& result);
+  void ReportLogprobs(std::span<const float> logits, float max, int32_t token,
+                      const SampleSpec& spec, SampleResult& result);
   void FillTop(std::span<const float> logits, uint32_t n, double log_sum_exp, SampleResult& result);
   std::span<const float> Adjust(std::span<const float> logits, const SampleSpec& spec);
   int32_t Draw(std::span<const float> tempered, float max, const SampleSpec& spec);

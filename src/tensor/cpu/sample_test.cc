@@ -146,14 +146,46 @@ class Reference {
 class EverySampler : public ::testing::TestWithParam<Isa> {
  protected:
   SampleResult Sample(const std::vector<float>& logits, const SampleSpec& spec) {
+    LogitPeak peak;
+    peak.Add(KernelsFor(GetParam()), logits, 0);
     SampleResult result;
-    sampler_.Sample(logits, spec, result);
+    sampler_.Sample(logits, peak, spec, result);
     return result;
   }
   Sampler sampler_{KernelsFor(GetParam())};
 };
 INSTANTIATE_TEST_SUITE_P(Sampler, EverySampler, ::testing::ValuesIn(CpuIsas()),
                          [](const auto& isa) { return std::string(IsaName(isa.param)); });
+
+TEST_P(EverySampler, FindsTheSamePeakInAnyPartsOfARow) {
+  const Kernels& kernels = KernelsFor(GetParam());
+  std::vector<float> logits = Logits(1000, 10.0f, 9);
+  logits[777] = 50.0f;
+  logits[300] = 50.0f;
+  logits[301] = 50.0f;
+  for (const uint32_t part : {1u, 7u, 128u, 999u}) {
+    LogitPeak forward;
+    LogitPeak backward;
+    for (uint32_t first = 0; first < 1000; first += part) {
+      const uint32_t n = std::min(part, 1000 - first);
+      forward.Add(kernels, std::span(logits).subspan(first, n), first);
+      const uint32_t last = 1000 - first - n;
+      LogitPeak other;
+      other.Add(kernels, std::span(logits).subspan(last, n), last);
+      backward.Join(other);
+    }
+    for (const LogitPeak& peak : {forward, backward}) {
+      EXPECT_TRUE(peak.finite);
+      EXPECT_EQ(peak.max, 50.0f);
+      EXPECT_EQ(peak.token, 300u) << part;
+    }
+  }
+  logits[13] = -kInf;
+  LogitPeak peak;
+  peak.Add(kernels, std::span(logits).first(500), 0);
+  peak.Add(kernels, std::span(logits).subspan(500), 500);
+  EXPECT_FALSE(peak.finite);
+}
 
 TEST_P(EverySampler, DrawsWhatTheSpecificationDraws) {
   const std::vector<TokenCount> counts = {{3, 2, true}, {10, 0, true}, {77, 5, false}};

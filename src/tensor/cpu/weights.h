@@ -29,13 +29,17 @@ class WeightMemory {
 };
 
 // The packed rows of one tensor, or of one expert of it.
+constexpr uint32_t PanelsOf(uint32_t rows) {
+  return (rows + kPanelRows - 1) / kPanelRows;
+}
+
 struct PackedPart {
   DType type = DType::kF32;
   uint32_t rows = 0;
   const std::byte* data = nullptr;
   const float* maybe_bias = nullptr;
 
-  uint32_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+  uint32_t panels() const { return PanelsOf(rows); }
 };
 
 // Rows of one or more tensors, stacked. Each part has its own panels.

@@ -171,15 +171,16 @@ class Planner {
       if (const auto* attention = std::get_if<AttentionOp>(&op)) {
         const uint64_t n = AttentionQueries(attention->heads);
         queries = std::max(queries, n);
-        partials = std::max(partials, n * splits * (ValueStride(attention->heads.dim) + 2));
+        partials = std::max(partials, PartialFloats(n, splits, attention->heads.dim));
       }
     }
+    layout_.partials_a_thread = partials;
+    layout_.partials = TakeFloats(partials * threads_);
     const uint64_t start = layout_.bytes;
     layout_.scratch = start;
     layout_.scratch_row = TakeFloats(ValueStride(widest_row_)) - start;
     layout_.scratch_tile = TakeFloats(uint64_t{2} * kTileRows * kTilePanels * kPanelRows) - start;
     layout_.scratch_scores = TakeFloats(queries * kSplitPositions) - start;
-    layout_.scratch_partials = TakeFloats(partials) - start;
     layout_.scratch_bytes = layout_.bytes - start;
     layout_.bytes = start + layout_.scratch_bytes * threads_;
   }

@@ -26,6 +26,10 @@ uint32_t AttentionQueries(const HeadShape& heads);
 constexpr uint32_t ValueStride(uint32_t head_dim) {
   return (head_dim + 15) / 16 * 16;
 }
+// Floats that hold what so many queries found in so many splits: weighted V, then maxima and sums.
+constexpr uint64_t PartialFloats(uint64_t queries, uint64_t splits, uint32_t head_dim) {
+  return (queries * splits * (ValueStride(head_dim) + 2) + 15) / 16 * 16;
+}
 
 // Where everything that a step needs lies in the one workspace arena: offsets in bytes, 64-byte
 // aligned. A function of program and limits alone, so that it can be priced before loading.
@@ -36,6 +40,9 @@ struct WorkspaceLayout {
   uint32_t rope_pairs = 0;                           // of a row, at most
   uint64_t rope = 0;                                 // cosines, then sines, of rows_max rows
   uint64_t logits = 0;
+  // Attention's results by split: so many floats a thread, whose shares lie side by side.
+  uint64_t partials = 0;
+  uint64_t partials_a_thread = 0;
 
   // Mixture of experts: rows_max · top_k rows of each.
   uint64_t expert_inputs[kActivationClassCount] = {};
@@ -50,7 +57,6 @@ struct WorkspaceLayout {
   uint64_t scratch_row = 0;  // offsets inside: a row as floats
   uint64_t scratch_tile = 0;
   uint64_t scratch_scores = 0;
-  uint64_t scratch_partials = 0;
 
   uint64_t bytes = 0;
 };
