@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "engine/loader.h"
+#include "engine/verify_trace.h"
+#include "tensor/backend.h"
+
+// What a model computes of one prompt, for tests that look at the numbers themselves: one step over
+// the whole prompt, cold, without a scheduler.
+namespace fak::logits {
+
+struct LoadOptions {
+  tensor::Isa isa = tensor::Isa::kAuto;
+  tensor::KvType kv = tensor::KvType::kF16;
+  uint32_t tokens_max = 0;  // of a prompt
+};
+[[nodiscard]] Result<engine::LoadedEngine> Load(const std::string& path,
+                                                const LoadOptions& options);
+
+enum class Rows : uint8_t { kLast, kAll };
+
+// KV of all positions, and logits of the last or of all of them. kInternal when something is not
+// finite. The engine is ready for another prompt afterwards.
+[[nodiscard]] Result<engine::Trace> RunPrompt(engine::LoadedEngine& engine,
+                                              std::span<const int32_t> tokens, Rows rows);
+
+}  // namespace fak::logits
