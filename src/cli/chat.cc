@@ -99,7 +99,8 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
   context.arrival_ns = started_ns;
   context.wall_ns = Clock::Real().WallNs();
   TRY_ASSIGN(const auto prepared,
-             gateway::Prepare(turn, std::make_shared<const Json>(), &card, context));
+             gateway::Prepare(turn, std::make_shared<const Json>(), &card,
+                              driver_.capabilities()->context_length, context));
   const auto printer = std::make_shared<Printer>();
   interrupted_.store(false);
   TRY(driver_.Admit(prepared, printer));

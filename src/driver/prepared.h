@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/result.h"
 #include "wire/turn.h"
 
 namespace fak::driver {
@@ -19,6 +20,15 @@ struct PreparedPrompt {
   // the salt: what the residency index and routing work with.
   std::vector<uint64_t> unit_keys;
 };
+
+// A prompt that leaves no room for an answer. tokens: how many, in words ("at least 12").
+inline Error PromptTooLong(uint32_t context, const std::string& tokens) {
+  return {Code::kContextTooLong,
+          "This model's maximum context length is " + std::to_string(context) +
+              " tokens. However, your prompt has " + tokens +
+              " tokens. Please reduce the length of the prompt",
+          "prompt"};
+}
 
 // A turn made ready, off the event loop and once, for whichever driver will answer it.
 // Immutable; shared by the gateway, the fleet (scoring, retries on another replica) and the driver.

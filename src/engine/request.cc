@@ -37,11 +37,7 @@ Status CheckPrompt(const std::vector<int32_t>& tokens, int32_t vocabulary, uint3
     return Fail(Code::kInvalidArgument, "the prompt is empty", "prompt");
   }
   if (tokens.size() >= context) {
-    return Fail(Code::kContextTooLong,
-                "This model's maximum context length is " + std::to_string(context) +
-                    " tokens. However, your prompt has " + std::to_string(tokens.size()) +
-                    " tokens. Please reduce the length of the prompt",
-                "prompt");
+    return Fail(driver::PromptTooLong(context, std::to_string(tokens.size())));
   }
   for (const int32_t token : tokens) {
     if (token < 0 || token >= vocabulary) {

@@ -343,7 +343,8 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, card.error());
     return;
   }
-  const auto prepared = Prepare(turn, std::move(document), card->get(), call->context);
+  const auto prepared = Prepare(turn, std::move(document), card->get(),
+                                driver_.capabilities()->context_length, call->context);
   if (!prepared) {
     Refuse(*call, prepared.error());
     return;

@@ -24,8 +24,19 @@ void FillUnitKeys(std::string_view salt, PreparedPrompt& prompt) {
                          : kv::UnitKeys(salt, std::span<const int32_t>(prompt.tokens));
 }
 
+// One thread encodes for everybody: 64 MiB of text would make all others wait for seconds.
+Status CheckMayFit(std::string_view text, const text::Tokenizer& tokenizer,
+                   int32_t context_length) {
+  const size_t least = tokenizer.TokensAtLeast(text);
+  if (context_length > 0 && least >= static_cast<size_t>(context_length)) {
+    return Fail(driver::PromptTooLong(static_cast<uint32_t>(context_length),
+                                      "at least " + std::to_string(least)));
+  }
+  return {};
+}
+
 Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
-                                   const text::ModelCard* maybe_card) {
+                                   const text::ModelCard* maybe_card, int32_t context_length) {
   PreparedPrompt prompt;
   if (input.is_tokens) {
     prompt.tokens = input.tokens;
@@ -36,6 +47,7 @@ Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
   }
   prompt.text = input.text;
   if (maybe_card != nullptr) {
+    TRY(CheckMayFit(input.text, *maybe_card->tokenizer, context_length));
     prompt.tokens =
         maybe_card->tokenizer->Encode(input.text, {.add_special = true, .parse_special = true});
   }
@@ -66,7 +78,7 @@ Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& render
 }  // namespace
 
 Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,
-                                   int64_t wall_ns) {
+                                   int32_t context_length, int64_t wall_ns) {
   if (card.maybe_chat_template == nullptr) {
     return Fail(Code::kUnsupported,
                 "this model has no chat template: use /v1/completions, or start the server with "
@@ -89,6 +101,7 @@ Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard
   if (turn.continue_final_message) {
     TRY(CutAfterFinalMessage(turn, rendered));
   }
+  TRY(CheckMayFit(rendered.text, *card.tokenizer, context_length));
   PreparedPrompt prompt;
   prompt.tokens = card.tokenizer->EncodeSegments(rendered.Segments(), true);
   prompt.text = std::move(rendered.text);
@@ -98,6 +111,7 @@ Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard
 Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn> turn,
                                                 std::shared_ptr<const Json> document,
                                                 const text::ModelCard* maybe_card,
+                                                int32_t context_length,
                                                 const RequestContext& context) {
   auto prepared = std::make_shared<Prepared>();
   prepared->request_id = context.request_id;
@@ -110,11 +124,12 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
   prepared->traceparent = context.traceparent;
   if (turn->surface == wire::Surface::kCompletion) {
     for (const wire::PromptInput& input : turn->prompts) {
-      TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, maybe_card));
+      TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, maybe_card, context_length));
       prepared->prompts.push_back(std::move(prompt));
     }
   } else if (maybe_card != nullptr) {
-    TRY_ASSIGN(PreparedPrompt prompt, PrepareChat(*turn, *maybe_card, context.wall_ns));
+    TRY_ASSIGN(PreparedPrompt prompt,
+               PrepareChat(*turn, *maybe_card, context_length, context.wall_ns));
     prepared->prompts.push_back(std::move(prompt));
   } else {
     prepared->prompts.push_back({turn->messages.Dump(), {}, {}});

@@ -22,17 +22,20 @@ struct RequestContext {
 };
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose
-// tokenizer we don't have; prompts then have text only where the turn does.
+// tokenizer we don't have; prompts then have text only where the turn does. context_length: of the
+// engine, in tokens; 0: not known.
 // kInvalidArgument: the template refused the messages (its own words). kUnsupported: the model has
-// no template, or it needs something we don't have, by name. Costs milliseconds for long prompts:
-// not on an event loop.
+// no template, or it needs something we don't have, by name. kContextTooLong: a glance shows that
+// the prompt can't fit, so it isn't encoded; one that seems to fit may still be refused by the
+// engine. Costs milliseconds for long prompts: not on an event loop.
 [[nodiscard]] Result<std::shared_ptr<const driver::Prepared>> Prepare(
     std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document,
-    const text::ModelCard* maybe_card, const RequestContext& context);
+    const text::ModelCard* maybe_card, int32_t context_length, const RequestContext& context);
 
-// The rendered and tokenised messages of a chat turn alone (also for /tokenize).
+// The rendered and tokenised messages of a chat turn alone (also for /tokenize, which counts the
+// tokens of any length). Errors as above.
 [[nodiscard]] Result<driver::PreparedPrompt> PrepareChat(const wire::Turn& turn,
                                                          const text::ModelCard& card,
-                                                         int64_t wall_ns);
+                                                         int32_t context_length, int64_t wall_ns);
 
 }  // namespace fak::gateway

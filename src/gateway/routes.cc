@@ -53,7 +53,7 @@ Result<std::vector<int32_t>> TokenizeDocument(const Json& document, const text::
   }
   if (document.Find("messages") != nullptr) {
     TRY_ASSIGN(const wire::Turn turn, wire::DecodeChatRequest(document));
-    TRY_ASSIGN(driver::PreparedPrompt prompt, PrepareChat(turn, card, wall_ns));
+    TRY_ASSIGN(driver::PreparedPrompt prompt, PrepareChat(turn, card, 0, wall_ns));
     return std::move(prompt.tokens);
   }
   wire::Fields fields(document);
