@@ -36,7 +36,7 @@ wire::TextDelta Answer::TakePending(std::string text) {
 Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
   ++tokens_;
   pending_tokens_.push_back(sample.token);
-  if (sampling_.logprobs >= 0) {
+  if (sampling_.spec.top_logprobs >= 0) {
     pending_logprobs_.push_back(LogprobsOf(sample, tokenizer_));
   }
   const bool stops = std::binary_search(sampling_.stop_tokens.begin(), sampling_.stop_tokens.end(),

@@ -344,7 +344,7 @@ void NativeDriver::Process(const tensor::StepOutput& output) {
       if (maybe_metrics_ != nullptr) {
         maybe_metrics_->Observe(Latency::kQueue, Seconds(now_ns - prepared.arrival_ns));
       }
-      request.sink->OnEvent(wire::Started{request.sampling.front().seed, prompt_tokens,
+      request.sink->OnEvent(wire::Started{request.sampling.front().spec.seed, prompt_tokens,
                                           static_cast<int32_t>(choice.sequence.cached_tokens)});
     }
     const auto samples = output.samples.subspan(planned.first_logit, planned.logits);

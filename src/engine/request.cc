@@ -76,7 +76,7 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
     const auto room = static_cast<int32_t>(context - prompt.tokens.size());
     TRY_ASSIGN(ResolvedSampling sampling, ResolveSampling(turn.sampling, card, room, drawn_seed));
     if (turn.echo) {
-      sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, sampling.logprobs);
+      sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, sampling.spec.top_logprobs);
     }
     request->sampling.push_back(std::move(sampling));
   }

@@ -26,6 +26,12 @@ bool ById(const tensor::TokenBias& a, const tensor::TokenBias& b) {
   return a.token < b.token;
 }
 
+// Leaves the default where nobody says anything.
+template <class T>
+void Take(T& value, const std::optional<T>& asked, const std::optional<T>& model = {}) {
+  value = asked.value_or(model.value_or(value));
+}
+
 }  // namespace
 
 Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
@@ -34,20 +40,19 @@ Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
   const text::SamplingDefaults& model = card.sampling;
   const int32_t vocabulary = card.tokenizer->vocab_size();
   ResolvedSampling out;
-  out.temperature = asked.temperature.value_or(model.temperature.value_or(1.0f));
-  out.top_p = asked.top_p.value_or(model.top_p.value_or(1.0f));
-  out.top_k = asked.top_k.value_or(model.top_k.value_or(0));
-  out.min_p = asked.min_p.value_or(model.min_p.value_or(0.0f));
-  out.typical_p = asked.typical_p.value_or(1.0f);
-  out.presence_penalty = asked.presence_penalty.value_or(0.0f);
-  out.frequency_penalty = asked.frequency_penalty.value_or(0.0f);
-  out.repetition_penalty =
-      asked.repetition_penalty.value_or(model.repetition_penalty.value_or(1.0f));
-  out.seed = asked.seed.value_or(drawn_seed);
-  out.ignore_eos = asked.ignore_eos;
+  tensor::SampleSpec& spec = out.spec;
+  Take(spec.temperature, asked.temperature, model.temperature);
+  Take(spec.top_k, asked.top_k, model.top_k);
+  Take(spec.top_p, asked.top_p, model.top_p);
+  Take(spec.min_p, asked.min_p, model.min_p);
+  Take(spec.typical_p, asked.typical_p);
+  Take(spec.presence_penalty, asked.presence_penalty);
+  Take(spec.frequency_penalty, asked.frequency_penalty);
+  Take(spec.repetition_penalty, asked.repetition_penalty, model.repetition_penalty);
+  spec.seed = asked.seed.value_or(drawn_seed);
+  spec.top_logprobs = asked.logprobs;
   out.max_tokens = std::min(asked.max_tokens.value_or(room), room);
   out.min_tokens = std::min(asked.min_tokens, out.max_tokens);
-  out.logprobs = asked.logprobs;
   out.prompt_logprobs = asked.prompt_logprobs;
 
   for (const auto& [token, bias] : asked.logit_bias) {
@@ -61,7 +66,7 @@ Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
   }
   SortUnique(out.own_stop_tokens);
   out.stop_tokens = out.own_stop_tokens;
-  if (!out.ignore_eos) {
+  if (!asked.ignore_eos) {
     const auto ends = card.tokenizer->end_of_generation_ids();
     out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
     SortUnique(out.stop_tokens);
@@ -107,24 +112,12 @@ void SamplingState::Count(int32_t token, bool in_output) {
 }
 
 tensor::SampleSpec SamplingState::Next(uint64_t position) {
-  return {
-      .seed = resolved_.seed,
-      .choice = static_cast<uint32_t>(choice_),
-      .position = position,
-      .temperature = resolved_.temperature,
-      .top_k = resolved_.top_k,
-      .top_p = resolved_.top_p,
-      .min_p = resolved_.min_p,
-      .typical_p = resolved_.typical_p,
-      .presence_penalty = resolved_.presence_penalty,
-      .frequency_penalty = resolved_.frequency_penalty,
-      .repetition_penalty = resolved_.repetition_penalty,
-      .counts = counts_,
-      .bias = generated_ < resolved_.min_tokens ? early_bias_ : resolved_.bias,
-      .allowed = {},
-      .score_token = -1,
-      .top_logprobs = resolved_.logprobs,
-  };
+  tensor::SampleSpec spec = resolved_.spec;
+  spec.choice = static_cast<uint32_t>(choice_);
+  spec.position = position;
+  spec.counts = counts_;
+  spec.bias = generated_ < resolved_.min_tokens ? early_bias_ : resolved_.bias;
+  return spec;
 }
 
 void SamplingState::Append(int32_t token) {

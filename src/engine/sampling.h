@@ -12,29 +12,20 @@
 
 namespace fak::engine {
 
-// What a request asked for, completed by the model's own defaults and then the system's (vLLM's:
-// temperature 1, everything else off), and checked against the vocabulary. Immutable.
+// What a request asked for, completed by the model's own defaults and then SampleSpec's (which are
+// vLLM's), and checked against the vocabulary. Immutable.
 struct ResolvedSampling {
-  float temperature = 1.0f;
-  float top_p = 1.0f;
-  int32_t top_k = 0;
-  float min_p = 0.0f;
-  float typical_p = 1.0f;
-  float presence_penalty = 0.0f;
-  float frequency_penalty = 0.0f;
-  float repetition_penalty = 1.0f;
-  uint64_t seed = 0;
+  tensor::SampleSpec spec;               // all that is the same for every choice and token
   std::vector<tensor::TokenBias> bias;   // ascending ids
   std::vector<int32_t> stop_tokens;      // ascending; ends of generation and the request's own
   std::vector<int32_t> own_stop_tokens;  // ascending; the request's own
-  bool ignore_eos = false;
   int32_t min_tokens = 0;
   int32_t max_tokens = 0;  // lowered to the context
-  int32_t logprobs = -1;
   int32_t prompt_logprobs = -1;
 
   bool penalises() const {
-    return presence_penalty != 0.0f || frequency_penalty != 0.0f || repetition_penalty != 1.0f;
+    return spec.presence_penalty != 0.0f || spec.frequency_penalty != 0.0f ||
+           spec.repetition_penalty != 1.0f;
   }
 };
 
