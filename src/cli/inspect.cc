@@ -94,10 +94,11 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
     std::printf("tokenizer      %d tokens, BOS %s, EOS %s\n", card.tokenizer->vocab_size(),
                 card.bos_token.empty() ? "none" : card.bos_token.c_str(),
                 card.eos_token.empty() ? "none" : card.eos_token.c_str());
-    std::printf("chat template  %s\n",
-                card.maybe_chat_template == nullptr
-                    ? "none: completes text"
-                    : (std::to_string(card.chat_template_source.size()) + " bytes").c_str());
+    std::printf(
+        "chat template  %s\n",
+        card.maybe_chat_template == nullptr
+            ? "none: completes text"
+            : (std::to_string(card.maybe_chat_template->source().size()) + " bytes").c_str());
   }
   std::printf("types         ");
   for (const auto& [name, sum] : found.types) {

@@ -101,7 +101,7 @@ std::string TextOf(const text::Tokenizer& tokenizer, int32_t id) {
   return id == text::kNoToken ? "" : std::string(tokenizer.TokenText(id));
 }
 
-Status FinishCard(Vocabulary vocabulary, std::string chat_template, text::ModelCard& card) {
+Status FinishCard(Vocabulary vocabulary, std::string_view chat_template, text::ModelCard& card) {
   TRY_ASSIGN(card.tokenizer, text::Tokenizer::Create(std::move(vocabulary)));
   card.bos_token = TextOf(*card.tokenizer, card.tokenizer->bos());
   card.eos_token = TextOf(*card.tokenizer, card.tokenizer->eos());
@@ -112,7 +112,6 @@ Status FinishCard(Vocabulary vocabulary, std::string chat_template, text::ModelC
     }
     card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(*std::move(parsed));
   }
-  card.chat_template_source = std::move(chat_template);
   return {};
 }
 

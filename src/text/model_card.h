@@ -32,8 +32,7 @@ struct ModelCard {
   int32_t context_length = 0;  // trained; 0: not known
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> maybe_chat_template;  // null: completes text only
-  std::string chat_template_source;
-  std::string bos_token;  // text, for templates; empty when none
+  std::string bos_token;                                    // text, for templates; empty when none
   std::string eos_token;
   SamplingDefaults sampling;
 };
