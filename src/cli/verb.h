@@ -12,7 +12,7 @@ class App;
 }  // namespace CLI
 
 // A verb of the program ("serve", "run", ...): its flags and what it does. Each has a file of its
-// own; main.cc lists them.
+// own; verbs.cc lists them.
 namespace fak::cli {
 
 // 0: well; 1: it failed, and the error was printed; 2: wrong usage.

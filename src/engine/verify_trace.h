@@ -17,7 +17,7 @@ struct Trace {
   std::vector<tensor::KvLayerShape> layers;
   tensor::KvType type = tensor::KvType::kF16;
   uint32_t positions = 0;
-  // Canonical order (docs/formats/numerics.md rule 12): layer, K | V, position, head, dim.
+  // Canonical order (docs/formats/numerics.md rule 13): layer, K | V, position, head, dim.
   std::vector<std::byte> kv;
   uint32_t vocabulary = 0;
   std::vector<float> logits;    // a row of `vocabulary` for each generated token

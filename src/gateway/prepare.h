@@ -22,8 +22,8 @@ struct RequestContext {
 };
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose
-// tokenizer we don't have; prompts then have text only where the turn does. context_length: of the
-// engine, in tokens; 0: not known.
+// tokenizer we don't have; prompts then have no tokens, and a chat's text is its messages as JSON.
+// context_length: of the engine, in tokens; 0: not known.
 // kInvalidArgument: the template refused the messages (its own words). kUnsupported: the model has
 // no template, or it needs something we don't have, by name. kContextTooLong: a glance shows that
 // the prompt can't fit, so it isn't encoded; one that seems to fit may still be refused by the

@@ -51,8 +51,8 @@ struct EmbedOp {
   Rows out;
 };
 
-// norm -> quantise -> [Q; K; V] + bias -> per-head RMSNorm of q and k where given.
-// out.width = (q_heads + 2 kv_heads) · dim, in that order.
+// norm -> quantise -> [Q; K; V] + bias -> per-head RMSNorm of q and k where given, which a back end
+// may leave to the RopeAppendOp behind it. out.width = (q_heads + 2 kv_heads) · dim, in that order.
 struct NormQkvOp {
   Rows x;
   Norm norm;

@@ -92,8 +92,8 @@ struct Failed {
 
 // A ridden engine's chunk on the client's own wire, to be passed on as it came (after the edits of
 // docs/engines.md). A driver that emits these also emits the events above for the parts it
-// understood, with `passthrough_follows` semantics: the codec of the same wire sends only the raw
-// text, every other codec ignores it.
+// understood: the codec of the same wire sends the raw text instead of them, every other codec
+// ignores it.
 struct RawChunk {
   std::string json;
 };

@@ -16,7 +16,7 @@
 // Weights are resident in one layout that every ISA reads: 16 weight rows (outputs) side by side
 // are a panel; a panel is a run of chunks along the inputs (256, the last may be shorter), and a
 // chunk holds first the scales and then the bits of its 16 rows, interleaved so that a vector lane
-// is an output. Panels follow each other without gaps. pack.h says where each bit goes.
+// is an output. Panels follow each other without gaps. layout.h says where each bit goes.
 //
 // Nothing here allocates, locks or keeps state. Kernels may be called from any number of threads
 // on the same weights and activations; the caller divides the work by panels, and by rows of
