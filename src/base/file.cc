@@ -1,7 +1,6 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,17 +43,6 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return {};
 }
 
-Result<uint64_t> RegularFileSize(int fd, const std::string& path) {
-  struct stat info{};
-  if (fstat(fd, &info) != 0) {
-    return Fail(ErrnoError(errno, path));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return Fail(Code::kInvalidArgument, path + ": not a regular file");
-  }
-  return static_cast<uint64_t>(info.st_size);
-}
-
 Status WriteAndRename(int fd, const std::string& temporary, const std::string& path,
                       std::string_view bytes) {
   TRY(WriteAll(fd, bytes, temporary));
@@ -72,7 +60,8 @@ Status WriteAndRename(int fd, const std::string& temporary, const std::string& p
 Error ErrnoError(int error_number, std::string_view what) {
   Code code = Code::kIoError;
   switch (error_number) {
-    case ENOENT: code = Code::kNotFound; break;
+    case ENOENT:
+    case ENOTDIR: code = Code::kNotFound; break;
     case EACCES:
     case EPERM:
     case EROFS: code = Code::kPermissionDenied; break;
@@ -153,22 +142,34 @@ void FileHandle::Reset() {
 
 Result<RandomAccessFile> RandomAccessFile::Open(const std::string& path) {
   RandomAccessFile file;
-  TRY_ASSIGN(file.handle_, OpenFile(path, O_RDONLY));
-  TRY_ASSIGN(file.size_, RegularFileSize(file.fd(), path));
+  TRY_ASSIGN(file.handle_, OpenFile(path, O_RDONLY | O_NONBLOCK));
+  struct stat info{};
+  if (fstat(file.handle_.fd(), &info) != 0) {
+    return Fail(ErrnoError(errno, path));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Fail(Code::kInvalidArgument, path + ": not a regular file");
+  }
+  file.size_ = static_cast<uint64_t>(info.st_size);
   file.path_ = path;
+#ifdef POSIX_FADV_SEQUENTIAL
+  posix_fadvise(file.handle_.fd(), 0, 0, POSIX_FADV_SEQUENTIAL);
+#endif
   return file;
 }
 
-Status RandomAccessFile::ReadAt(uint64_t offset, std::span<char> out) const {
+Status RandomAccessFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t got =
-        Retry([&] { return pread(fd(), out.data(), out.size(), static_cast<off_t>(offset)); });
+    const ssize_t got = Retry(
+        [&] { return pread(handle_.fd(), out.data(), out.size(), static_cast<off_t>(offset)); });
     if (got < 0) {
       return Fail(ErrnoError(errno, path_));
     }
     if (got == 0) {
-      return Fail(Code::kDataCorrupt, path_ + ": the file ends at byte " + std::to_string(offset) +
-                                          ", " + std::to_string(out.size()) + " bytes too early");
+      return Fail(Code::kDataCorrupt,
+                  path_ +
+                      ": the file was cut short after it was opened: it ends at or before byte " +
+                      std::to_string(offset) + ", and had " + std::to_string(size_));
     }
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
@@ -176,44 +177,14 @@ Status RandomAccessFile::ReadAt(uint64_t offset, std::span<char> out) const {
   return {};
 }
 
-Result<MappedFile> MappedFile::Open(const std::string& path) {
-  TRY_ASSIGN(const FileHandle handle, OpenFile(path, O_RDONLY));
-  TRY_ASSIGN(const uint64_t size, RegularFileSize(handle.fd(), path));
-  MappedFile file;
-  if (size == 0) {
-    return file;
-  }
-  void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, handle.fd(), 0);
-  if (address == MAP_FAILED) {
-    return Fail(ErrnoError(errno, path));
-  }
-  file.address_ = address;
-  file.size_ = size;
-  return file;
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(address_, other.address_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (address_ != nullptr) {
-    munmap(address_, size_);
-  }
-}
-
-void MappedFile::Forget(size_t offset, size_t size) const {
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t first = (offset + page - 1) / page * page;
-  const size_t end = std::min(offset + size, size_) / page * page;
-  if (first < end) {
-    madvise(static_cast<char*>(address_) + first, end - first, MADV_DONTNEED);
-  }
+void RandomAccessFile::WillNeed(uint64_t offset, uint64_t bytes) const {
+#ifdef POSIX_FADV_WILLNEED
+  posix_fadvise(handle_.fd(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                POSIX_FADV_WILLNEED);
+#else
+  static_cast<void>(offset);
+  static_cast<void>(bytes);
+#endif
 }
 
 }  // namespace fak

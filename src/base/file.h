@@ -44,43 +44,24 @@ class FileHandle {
   int fd_ = -1;
 };
 
-// A file opened for reading at offsets. Reads fail with an error when the file is shorter than
-// it was (kDataCorrupt), where a mapping would raise SIGBUS. Any thread.
+// A regular file, open for reads at any offset. Its size is the one it had when it was opened: one
+// that is cut short later gives an error (kDataCorrupt), where a mapping would raise SIGBUS. Const
+// functions may be called from any thread.
 class RandomAccessFile {
  public:
+  // kInvalidArgument: not a regular file. Never waits, not even for the writer of a named pipe.
   [[nodiscard]] static Result<RandomAccessFile> Open(const std::string& path);
-  uint64_t size() const { return size_; }  // when opened
+  uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
-  int fd() const { return handle_.fd(); }
-  // Fills all of `out` from `offset` on.
-  [[nodiscard]] Status ReadAt(uint64_t offset, std::span<char> out) const;
+  // Fills all of `out` from byte `offset` on.
+  [[nodiscard]] Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
+  // Asks the system to read ahead. Returns at once.
+  void WillNeed(uint64_t offset, uint64_t bytes) const;
 
  private:
   FileHandle handle_;
   std::string path_;
   uint64_t size_ = 0;
-};
-
-// A file mapped read-only. Touching the mapping after another process has cut the file short
-// raises SIGBUS: map only what is checked or copied before anything depends on it. Move-only.
-class MappedFile {
- public:
-  [[nodiscard]] static Result<MappedFile> Open(const std::string& path);
-  MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile();
-
-  std::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
-  size_t size() const { return size_; }
-  // Tells the kernel that a range isn't needed any more, so that it stops counting as ours.
-  void Forget(size_t offset, size_t size) const;
-
- private:
-  void* address_ = nullptr;
-  size_t size_ = 0;
 };
 
 }  // namespace fak

@@ -106,7 +106,7 @@ Result<std::string> ChecksumOf(const std::string& path, const PullOptions& optio
   std::vector<char> buffer(1 << 20);
   for (uint64_t at = 0; at < file.size();) {
     const size_t part = std::min<uint64_t>(buffer.size(), file.size() - at);
-    TRY(file.ReadAt(at, std::span(buffer).first(part)));
+    TRY(file.ReadAt(at, std::as_writable_bytes(std::span(buffer).first(part))));
     sha.Update({buffer.data(), part});
     at += part;
     if (options.on_progress) {

@@ -55,24 +55,18 @@ Status CheckSplitKeys(const GgufHead& head, uint32_t index, uint32_t count) {
 }  // namespace
 
 Result<GgufFile::Part> GgufFile::OpenPart(const std::string& path) {
-  const auto fail = [&](Error error) { return Fail(Within(path, std::move(error))); };
-  Result<RandomAccessFile> file = RandomAccessFile::Open(path);
-  if (!file) {
-    return fail(std::move(file).error());
-  }
-  uint64_t wanted = std::min(file->bytes(), kHeadBytesFirstTry);
+  TRY_ASSIGN(RandomAccessFile file, RandomAccessFile::Open(path));
+  uint64_t wanted = std::min(file.size(), kHeadBytesFirstTry);
   while (true) {
     auto bytes = std::make_unique_for_overwrite<std::byte[]>(wanted);
     const std::span<std::byte> head_bytes(bytes.get(), wanted);
-    if (Status read = file->Read(0, head_bytes); !read) {
-      return fail(std::move(read).error());
-    }
-    Result<GgufHead> head = ParseGgufHead(head_bytes, file->bytes(), &wanted);
+    TRY(file.ReadAt(0, head_bytes));
+    Result<GgufHead> head = ParseGgufHead(head_bytes, file.size(), &wanted);
     if (head) {
-      return Part{path, std::move(*file), std::move(bytes), std::move(*head)};
+      return Part{path, std::move(file), std::move(bytes), std::move(*head)};
     }
     if (wanted == 0) {
-      return fail(std::move(head).error());
+      return Fail(Within(path, std::move(head).error()));
     }
   }
 }
@@ -173,11 +167,10 @@ const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
 Status GgufFile::Read(const GgufTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
   CHECK(offset <= tensor.bytes && out.size() <= tensor.bytes - offset)
       << "read beyond tensor " << tensor.name;
-  const Part& part = parts_[tensor.part];
-  Status read = part.file.Read(tensor.offset + offset, out);
+  Status read = parts_[tensor.part].file.ReadAt(tensor.offset + offset, out);
   if (!read) {
-    return Fail(Within(fmt::format("{}: tensor '{}'", part.path, PrintableName(tensor.name)),
-                       std::move(read).error()));
+    return Fail(
+        Within(fmt::format("tensor '{}'", PrintableName(tensor.name)), std::move(read).error()));
   }
   return {};
 }
@@ -189,7 +182,7 @@ void GgufFile::WillNeed(const GgufTensor& tensor) const {
 uint64_t GgufFile::file_bytes() const {
   uint64_t bytes = 0;
   for (const Part& part : parts_) {
-    bytes += part.file.bytes();
+    bytes += part.file.size();
   }
   return bytes;
 }

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
 #include "tensor/gguf_head.h"
-#include "tensor/random_access_file.h"
 
 namespace fak::tensor {
 
@@ -78,7 +78,7 @@ class GgufFile {
   uint32_t version() const { return first().head.version; }
   size_t parts() const { return parts_.size(); }
   const std::string& part_path(size_t part) const { return parts_[part].path; }
-  uint64_t part_bytes(size_t part) const { return parts_[part].file.bytes(); }
+  uint64_t part_bytes(size_t part) const { return parts_[part].file.size(); }
   uint64_t file_bytes() const;  // of all parts
 
  private:

@@ -19,6 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StrEq;
 
 class GgufFileTest : public testing::Test {
  protected:
@@ -188,7 +189,10 @@ TEST_F(GgufFileTest, SaysSoWhenTheFileIsCutShortAfterItWasOpened) {
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kDataCorrupt);
   EXPECT_THAT(read.error().detail,
-              HasSubstr("m.gguf: tensor 't5': the file was cut short after it was opened"));
+              StrEq("tensor 't5': " + Path("m.gguf") +
+                    ": the file was cut short after it was opened: it ends at or before byte " +
+                    std::to_string(last.offset + 5) + ", and had " +
+                    std::to_string((*file)->file_bytes())));
 }
 
 TEST_F(GgufFileTest, RefusesWhatIsNoRegularFile) {
