@@ -10,21 +10,21 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net/http_server.h"
 #include "net/test_support.h"
 
 namespace fak::net {
 namespace {
 
+using test::Eventually;
 using test::RawListener;
 using test::RawSocket;
 using test::TestCertificate;
+using test::TestHandler;
+using test::Writer;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-using Writer = std::shared_ptr<ResponseWriter>;
 
 // What a sink was told.
 struct Seen {
@@ -92,21 +92,8 @@ class HttpClientTest : public testing::Test {
     });
     return seen;
   }
-  template <class Condition>
-  bool Eventually(Condition condition) {
-    const int64_t end = loop_.NowNs() + test::kPatienceS * kNsPerSecond;
-    while (loop_.NowNs() < end) {
-      bool holds = false;
-      loop_.Invoke([&] { holds = condition(); });
-      if (holds) {
-        return true;
-      }
-      std::this_thread::yield();
-    }
-    return false;
-  }
   bool Done(const std::shared_ptr<Seen>& seen) {
-    return Eventually([&seen] { return seen->done.has_value(); });
+    return Eventually(loop_, [&seen] { return seen->done.has_value(); });
   }
   HttpClientStats Stats() {
     HttpClientStats stats;
@@ -341,7 +328,8 @@ TEST_F(HttpClientTest, CancelClosesAtOnceAtEachStage) {
     RawSocket socket = upstream.Accept();
     socket.ReadThrough("{}");
     socket.Send(progress);
-    ASSERT_TRUE(Eventually([&] { return exchange->response_started() == !progress.empty(); }));
+    ASSERT_TRUE(
+        Eventually(loop_, [&] { return exchange->response_started() == !progress.empty(); }));
     loop_.Invoke([&exchange] { exchange->Cancel(); });
     EXPECT_TRUE(socket.AtEnd());
     EXPECT_FALSE(seen->done);
@@ -364,7 +352,7 @@ TEST_F(HttpClientTest, ASinkMayCancelFromInside) {
   // Two chunks in one read: the second must not be delivered any more.
   socket.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
   EXPECT_TRUE(socket.AtEnd());
-  EXPECT_TRUE(Eventually([&seen] { return seen->freed; }));
+  EXPECT_TRUE(Eventually(loop_, [&seen] { return seen->freed; }));
   EXPECT_EQ(seen->body, "a");
   EXPECT_FALSE(seen->done);
 }
@@ -410,7 +398,7 @@ TEST_F(HttpClientTest, AResetInABodyThatEndsWithTheConnectionIsAnError) {
   RawSocket socket = upstream.Accept();
   socket.ReadThrough("{}");
   socket.Send("HTTP/1.1 200 OK\r\n\r\npart");
-  ASSERT_TRUE(Eventually([&seen] { return seen->body == "part"; }));
+  ASSERT_TRUE(Eventually(loop_, [&seen] { return seen->body == "part"; }));
   socket.Reset();
   ASSERT_TRUE(Done(seen));
   EXPECT_FALSE(*seen->done);
@@ -522,7 +510,7 @@ TEST_F(HttpClientTest, PausingFillsTheUpstreamsWindow) {
   socket.ReadThrough("{}");
   constexpr size_t kBytes = 32 << 20;
   socket.Send("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(kBytes) + "\r\n\r\n");
-  ASSERT_TRUE(Eventually([&seen] { return seen->status == 200; }));
+  ASSERT_TRUE(Eventually(loop_, [&seen] { return seen->status == 200; }));
   std::atomic<bool> all_sent{false};
   std::thread sender([&] {
     EXPECT_TRUE(socket.Send(std::string(kBytes, 'x')));
@@ -560,10 +548,21 @@ TEST_F(HttpClientTest, DestroyingItCancelsEverything) {
   EXPECT_FALSE(seen->done);
 }
 
-// Answers over TLS, whole and streamed.
-class EchoHandler : public HttpHandler {
- public:
-  void OnRequest(HttpRequest&& request, Writer response) override {
+// A server that answers over TLS, whole and streamed.
+class TlsTest : public testing::Test {
+ protected:
+  TlsTest() {
+    handler_.on_request = Answer;
+    loop_.Start("test-tls");
+    auto started = HttpServer::Start(
+        loop_,
+        {.address = "0.0.0.0",
+         .tls = TlsServerOptions{certificate_.certificate_file, certificate_.key_file}},
+        handler_);
+    EXPECT_TRUE(started) << started.error().detail;
+    server_ = *std::move(started);
+  }
+  static void Answer(HttpRequest&& request, Writer response) {
     EXPECT_TRUE(request.peer_is_loopback);
     if (request.target == "/stream") {
       response->StartStream(200, {});
@@ -574,23 +573,6 @@ class EchoHandler : public HttpHandler {
       return;
     }
     response->Send({200, {{"X-Tls", request.tls ? "yes" : "no"}}, request.body});
-  }
-  HttpResponse OnFault(const HttpFault& fault) override {
-    return {fault.status, {}, fault.error.detail};
-  }
-};
-
-class TlsTest : public testing::Test {
- protected:
-  TlsTest() {
-    loop_.Start("test-tls");
-    auto started = HttpServer::Start(
-        loop_,
-        {.address = "0.0.0.0",
-         .tls = TlsServerOptions{certificate_.certificate_file, certificate_.key_file}},
-        handler_);
-    EXPECT_TRUE(started) << started.error().detail;
-    server_ = *std::move(started);
   }
   Result<HttpResponse> Fetch(TlsClientOptions options, const std::string& host, std::string target,
                              std::string body) {
@@ -615,7 +597,7 @@ class TlsTest : public testing::Test {
 
   TestCertificate certificate_;
   EventLoop loop_;
-  EchoHandler handler_;
+  TestHandler handler_;
   std::unique_ptr<HttpServer> server_;
 };
 

@@ -204,11 +204,11 @@ std::optional<Refusal> Interpret(Grammar<true>& grammar, RequestHead* head) {
   return std::nullopt;
 }
 
-HttpFault ToFault(Refusal refusal, std::string target) {
+HttpFault ToFault(Refusal refusal, HttpRequest request) {
   const Code code = refusal.status == 431   ? Code::kPayloadTooLarge
                     : refusal.status == 501 ? Code::kUnsupported
                                             : Code::kInvalidArgument;
-  return {refusal.status, {code, "HTTP request: " + refusal.why}, std::move(target)};
+  return {refusal.status, {code, "HTTP request: " + refusal.why}, std::move(request)};
 }
 
 // "HTTP/2.0" where a version should be, so that the answer can say so.
@@ -242,16 +242,16 @@ Result<size_t> HeadFinder::Find(std::string_view bytes) {
 
 tl::expected<RequestHead, HttpFault> ParseRequestHead(std::string_view head) {
   if (auto refusal = CheckLines(head)) {
-    return tl::unexpected(ToFault(std::move(*refusal), ""));
+    return tl::unexpected(ToFault(std::move(*refusal), {}));
   }
   Grammar<true> grammar;
   std::string why;
   if (!grammar.Parse(head, &why)) {
-    return tl::unexpected(ToFault({HasOtherVersion(head) ? 505 : 400, why}, ""));
+    return tl::unexpected(ToFault({HasOtherVersion(head) ? 505 : 400, why}, {}));
   }
   RequestHead parsed;
   if (auto refusal = Interpret(grammar, &parsed)) {
-    return tl::unexpected(ToFault(std::move(*refusal), parsed.request.target));
+    return tl::unexpected(ToFault(std::move(*refusal), std::move(parsed.request)));
   }
   return parsed;
 }

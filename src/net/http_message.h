@@ -41,7 +41,8 @@ struct HttpResponse {
 struct HttpFault {
   int status = 400;  // 400, 408, 413, 417, 431, 500, 501, 505
   Error error;
-  std::string target;  // empty when the head wasn't understood
+  // What is known of it: the peer always, method, target and headers when they could be read.
+  HttpRequest request;
 };
 
 // "OK", "Not Found"; "" for a number that has no standard phrase.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <functional>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -16,35 +15,14 @@
 namespace fak::net {
 namespace {
 
+using test::Eventually;
 using test::RawSocket;
+using test::TestHandler;
+using test::Writer;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-using Writer = std::shared_ptr<ResponseWriter>;
-
-// Answers with what a test gives it.
-class TestHandler : public HttpHandler {
- public:
-  std::optional<HttpResponse> OnHead(const HttpRequest& head) override {
-    return on_head ? on_head(head) : std::nullopt;
-  }
-  void OnRequest(HttpRequest&& request, Writer response) override {
-    ++requests;
-    on_request(std::move(request), std::move(response));
-  }
-  HttpResponse OnFault(const HttpFault& fault) override {
-    return {fault.status, {{"Content-Type", "application/json"}}, "fault:" + fault.error.detail};
-  }
-
-  std::function<std::optional<HttpResponse>(const HttpRequest&)> on_head;
-  std::function<void(HttpRequest&&, Writer)> on_request = [](HttpRequest&& request,
-                                                             Writer response) {
-    response->Send({200, {}, request.method + " " + request.target + " " + request.body});
-  };
-  std::atomic<int> requests{0};
-};
 
 class HttpServerTest : public testing::Test {
  protected:
@@ -60,20 +38,6 @@ class HttpServerTest : public testing::Test {
     RawSocket socket = RawSocket::Connect(server_->port(), receive_buffer);
     EXPECT_TRUE(socket.is_open());
     return socket;
-  }
-  // Waits until a condition on the loop holds.
-  template <class Condition>
-  bool Eventually(Condition condition) {
-    const int64_t end = loop_.NowNs() + test::kPatienceS * kNsPerSecond;
-    while (loop_.NowNs() < end) {
-      bool holds = false;
-      loop_.Invoke([&] { holds = condition(); });
-      if (holds) {
-        return true;
-      }
-      std::this_thread::yield();
-    }
-    return false;
   }
 
   EventLoop loop_;
@@ -111,7 +75,7 @@ TEST_F(HttpServerTest, AnswersPipelinedRequestsOneAfterTheOther) {
   }
   ASSERT_TRUE(socket.Send(requests));
   for (int i = 0; i < kCount; ++i) {
-    ASSERT_TRUE(Eventually([&waiting] { return waiting.size() == 1; }));
+    ASSERT_TRUE(Eventually(loop_, [&waiting] { return waiting.size() == 1; }));
     loop_.Invoke([&] {
       waiting.back()->Send({200, {}, std::to_string(i)});
       waiting.clear();
@@ -261,7 +225,9 @@ TEST_F(HttpServerTest, TimesOutSlowHeadsBodiesAndIdleConnections) {
   ASSERT_TRUE(body.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhe"));
   RawSocket idle = Connect();
   EXPECT_THAT(head.ReadAll(), StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
-  EXPECT_THAT(body.ReadAll(), StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
+  const std::string late = body.ReadAll();
+  EXPECT_THAT(late, StartsWith("HTTP/1.1 408 Request Timeout\r\n"));
+  EXPECT_THAT(late, HasSubstr("fault:POST/:")) << "its head was understood";
   EXPECT_TRUE(idle.AtEnd());
   RawSocket used = Connect();
   ASSERT_TRUE(used.Send(kGet));
@@ -279,7 +245,7 @@ TEST_F(HttpServerTest, ADrippingHeadGetsNoMoreTimeThanASilentOne) {
       std::this_thread::yield();
     }
   });
-  EXPECT_TRUE(Eventually([this] { return server_->stats().faults_total == 1; }));
+  EXPECT_TRUE(Eventually(loop_, [this] { return server_->stats().faults_total == 1; }));
   EXPECT_LT(loop_.NowNs() - start, 5 * kNsPerSecond);
   server_.reset();
   dripper.join();
@@ -292,7 +258,7 @@ TEST_F(HttpServerTest, StreamsEventsAsTheyAreWritten) {
   RawSocket socket = Connect();
   for (int round = 0; round < 2; ++round) {  // the connection is kept
     ASSERT_TRUE(socket.Send(kGet));
-    ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+    ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
     writer->StartStream(200, {{"Content-Type", "text/event-stream"}});
     writer->Write("data: 1\n\n");
     EXPECT_THAT(socket.ReadThrough("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
@@ -304,7 +270,7 @@ TEST_F(HttpServerTest, StreamsEventsAsTheyAreWritten) {
     writer->Write("after the end");
     loop_.Invoke([&writer] { writer.reset(); });
   }
-  EXPECT_TRUE(Eventually([this] { return server_->stats().requests == 0; }));
+  EXPECT_TRUE(Eventually(loop_, [this] { return server_->stats().requests == 0; }));
 }
 
 TEST_F(HttpServerTest, HoldsTheHeadUntilTheFirstBytes) {
@@ -313,7 +279,7 @@ TEST_F(HttpServerTest, HoldsTheHeadUntilTheFirstBytes) {
   Start();
   RawSocket socket = Connect();
   ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
   writer->StartStream(200, {});
   loop_.Invoke([&] { EXPECT_EQ(writer->buffered_bytes(), 0u); });
   writer->FlushHead();
@@ -424,14 +390,14 @@ TEST_F(HttpServerTest, SeesAClientGoAtEachStage) {
     RawSocket streaming = Connect();
     ASSERT_TRUE(streaming.Send(request("/streaming")));
     EXPECT_THAT(streaming.ReadThrough("first"), EndsWith("first"));
-    ASSERT_TRUE(Eventually([&] { return writers.size() == 2; }));
+    ASSERT_TRUE(Eventually(loop_, [&] { return writers.size() == 2; }));
     const int64_t start = loop_.NowNs();
     leave(waiting);
     leave(streaming);
-    ASSERT_TRUE(Eventually([&gone] { return gone.size() == 2; }));
+    ASSERT_TRUE(Eventually(loop_, [&gone] { return gone.size() == 2; }));
     EXPECT_LT(loop_.NowNs() - start, kNsPerSecond) << "nothing was written meanwhile";
-    EXPECT_TRUE(Eventually([this] { return server_->stats().connections == 0; }));
-    EXPECT_TRUE(Eventually([this] { return server_->stats().requests == 0; }));
+    EXPECT_TRUE(Eventually(loop_, [this] { return server_->stats().connections == 0; }));
+    EXPECT_TRUE(Eventually(loop_, [this] { return server_->stats().requests == 0; }));
     loop_.Invoke([&] {
       writers[0]->Send({200, {}, "too late"});
       writers[1]->Write("too late");
@@ -450,9 +416,9 @@ TEST_F(HttpServerTest, TellsALateAskerThatTheClientHasGone) {
   Start();
   RawSocket socket = Connect();
   ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
   socket.Close();
-  ASSERT_TRUE(Eventually([this] { return server_->stats().connections == 0; }));
+  ASSERT_TRUE(Eventually(loop_, [this] { return server_->stats().connections == 0; }));
   std::promise<void> told;
   writer->OnClientGone([&told](const Error&) { told.set_value(); });
   told.get_future().get();
@@ -471,7 +437,7 @@ TEST_F(HttpServerTest, CutsAClientThatReadsTooSlowly) {
   Start({.stream_buffer_bytes_max = kMax});
   RawSocket socket = Connect(/*receive_buffer=*/4096);
   ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
   const std::string event(64 * 1024, 'x');
   size_t buffered_max = 0;
   for (int i = 0; i < 1000 && server_->stats().requests == 1; ++i) {
@@ -548,7 +514,7 @@ TEST_F(HttpServerTest, SlowReadersDoNotHoldUpOthers) {
     readers.push_back(Connect(/*receive_buffer=*/4096));
     ASSERT_TRUE(readers.back().Send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n"));
   }
-  ASSERT_TRUE(Eventually([&writers] { return writers.size() == kReaders; }));
+  ASSERT_TRUE(Eventually(loop_, [&writers] { return writers.size() == kReaders; }));
   RawSocket quick = Connect();
   const std::string event(32 * 1024, 'x');
   for (int round = 0; gone < kReaders && round < 1000; ++round) {
@@ -578,7 +544,7 @@ TEST_F(HttpServerTest, ClosesConnectionsOverTheBound) {
   EXPECT_TRUE(refused.AtEnd());
   EXPECT_EQ(server_->stats().refused_total, 1u);
   a.Close();
-  ASSERT_TRUE(Eventually([this] { return server_->stats().connections == 1; }));
+  ASSERT_TRUE(Eventually(loop_, [this] { return server_->stats().connections == 1; }));
   RawSocket c = Connect();
   ASSERT_TRUE(c.Send(kGet));
   EXPECT_THAT(c.ReadResponse(), StartsWith("HTTP/1.1 200"));
@@ -591,7 +557,8 @@ TEST_F(HttpServerTest, DrainsInOrder) {
   RawSocket idle = Connect();
   RawSocket open = Connect();
   ASSERT_TRUE(open.Send(kGet));
-  ASSERT_TRUE(Eventually([&] { return writer != nullptr && server_->stats().connections == 2; }));
+  ASSERT_TRUE(
+      Eventually(loop_, [&] { return writer != nullptr && server_->stats().connections == 2; }));
   std::promise<void> drained;
   server_->Drain(60'000, [&drained] { drained.set_value(); });
   EXPECT_TRUE(idle.AtEnd());
@@ -617,7 +584,7 @@ TEST_F(HttpServerTest, CutsWhatDrainingCannotWaitFor) {
   Start();
   RawSocket socket = Connect();
   ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
   std::promise<void> drained;
   server_->Drain(20, [&drained] { drained.set_value(); });
   EXPECT_EQ(gone.get_future().get().code, Code::kUnavailable);
@@ -635,7 +602,7 @@ TEST_F(HttpServerTest, StoppingTellsOpenRequests) {
   Start();
   RawSocket socket = Connect();
   ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually([&writer] { return writer != nullptr; }));
+  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
   server_.reset();
   auto told = gone.get_future();
   ASSERT_EQ(told.wait_for(std::chrono::seconds(0)), std::future_status::ready);

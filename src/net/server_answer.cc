@@ -112,8 +112,9 @@ void ServerConnection::Drop(uint64_t exchange) {
   }
   server_->faults_total.fetch_add(1, std::memory_order_relaxed);
   keep_alive_ = false;
-  AppendWhole(server_->handler.OnFault(
-      {500, {Code::kInternal, "the request was dropped without an answer"}, ""}));
+  HttpFault fault{500, {Code::kInternal, "the request was dropped without an answer"}, {}};
+  Identify(fault.request);
+  AppendWhole(server_->handler.OnFault(fault));
 }
 
 void ServerConnection::OnClientGone(uint64_t exchange, UniqueFunction<void(const Error&)> on_gone) {

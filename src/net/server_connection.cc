@@ -135,14 +135,12 @@ bool ServerConnection::TakeHead() {
   const size_t head_max = server_->options.limits.head_bytes_max;
   const Result<size_t> size = finder_.Find(in_.view());
   if (!size) {
-    Fault(400, size.error(), "");
+    Fault(400, size.error());
     return false;
   }
   if (*size > head_max || (*size == 0 && in_.size() > head_max)) {
-    Fault(431,
-          {Code::kPayloadTooLarge,
-           "HTTP request: a head of more than " + std::to_string(head_max) + " bytes"},
-          "");
+    Fault(431, {Code::kPayloadTooLarge,
+                "HTTP request: a head of more than " + std::to_string(head_max) + " bytes"});
     return false;
   }
   if (*size == 0) {
@@ -150,14 +148,13 @@ bool ServerConnection::TakeHead() {
   }
   auto head = ParseRequestHead(in_.view().substr(0, *size));
   if (!head) {
-    Fault(head.error().status, std::move(head.error().error), std::move(head.error().target));
+    request_ = std::move(head.error().request);
+    Fault(head.error().status, std::move(head.error().error));
     return false;
   }
   in_.Consume(*size);
   request_ = std::move(head->request);
-  request_.peer = peer_;
-  request_.peer_is_loopback = peer_is_loopback_;
-  request_.tls = stream_.tls();
+  Identify(request_);
   minor_version_ = request_.minor_version;
   head_only_ = request_.method == "HEAD";
   keep_alive_ = head->keep_alive && !server_->draining;
@@ -167,11 +164,9 @@ bool ServerConnection::TakeHead() {
   }
   const size_t body_max = server_->options.limits.body_bytes_max;
   if (head->length > body_max) {
-    Fault(
-        413,
-        {Code::kPayloadTooLarge, "HTTP request: a body of " + std::to_string(head->length) +
-                                     " bytes, at most " + std::to_string(body_max) + " are taken"},
-        request_.target);
+    Fault(413, {Code::kPayloadTooLarge, "HTTP request: a body of " + std::to_string(head->length) +
+                                            " bytes, at most " + std::to_string(body_max) +
+                                            " are taken"});
     return false;
   }
   decoder_ = wire::HttpBodyDecoder(head->framing, head->length, body_max);
@@ -194,7 +189,7 @@ bool ServerConnection::TakeBody() {
       decoder_.Feed(in_.view(), [this](std::string_view bytes) { request_.body += bytes; });
   if (!used) {
     const int status = used.error().code == Code::kPayloadTooLarge ? 413 : 400;
-    Fault(status, Within("HTTP request", used.error()), request_.target);
+    Fault(status, Within("HTTP request", used.error()));
     return false;
   }
   in_.Consume(*used);
@@ -229,9 +224,17 @@ void ServerConnection::Refuse(HttpResponse response) {
   AppendWhole(std::move(response));
 }
 
-void ServerConnection::Fault(int status, Error error, std::string target) {
+void ServerConnection::Identify(HttpRequest& request) const {
+  request.peer = peer_;
+  request.peer_is_loopback = peer_is_loopback_;
+  request.tls = stream_.tls();
+}
+
+void ServerConnection::Fault(int status, Error error) {
   server_->faults_total.fetch_add(1, std::memory_order_relaxed);
-  Refuse(server_->handler.OnFault({status, std::move(error), std::move(target)}));
+  Identify(request_);
+  request_.body = {};
+  Refuse(server_->handler.OnFault({status, std::move(error), std::exchange(request_, {})}));
 }
 
 void ServerConnection::MaybeRead() {
@@ -376,8 +379,7 @@ void ServerConnection::OnReadTimeout() {
     Fault(408,
           {Code::kDeadlineExceeded,
            std::string("HTTP request: the ") + (head ? "head" : "body") + " took longer than " +
-               std::to_string(head ? limits.head_timeout_ms : limits.body_timeout_ms) + " ms"},
-          request_.target);
+               std::to_string(head ? limits.head_timeout_ms : limits.body_timeout_ms) + " ms"});
     MaybeRead();
   } else {
     Close(/*reset=*/false);

@@ -65,7 +65,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool TakeBody();
   void Dispatch();
   void Refuse(HttpResponse response);
-  void Fault(int status, Error error, std::string target);
+  void Fault(int status, Error error);
+  void Identify(HttpRequest& request) const;
   void MaybeRead();
   void OnRead(const error_code& error, size_t bytes);
   void OnReadEnd();

@@ -10,14 +10,23 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "net/http_server.h"
 
-// For tests only: blocking sockets that say exactly what a test wants to be said, and
-// certificates. Whatever waits gives up after kPatienceS.
+// For tests only: blocking sockets that say exactly what a test wants to be said, a server's
+// handler that does what a test gives it, and certificates. Whatever waits gives up after
+// kPatienceS.
 namespace fak::net::test {
 
 inline constexpr int kPatienceS = 20;
@@ -140,6 +149,47 @@ class RawListener {
   FileHandle handle_;
   uint16_t port_ = 0;
 };
+
+using Writer = std::shared_ptr<ResponseWriter>;
+
+// Echoes requests, or does what a test gives it. On the server's loop.
+class TestHandler : public HttpHandler {
+ public:
+  std::optional<HttpResponse> OnHead(const HttpRequest& head) override {
+    return on_head ? on_head(head) : std::nullopt;
+  }
+  void OnRequest(HttpRequest&& request, Writer response) override {
+    ++requests;
+    on_request(std::move(request), std::move(response));
+  }
+  HttpResponse OnFault(const HttpFault& fault) override {
+    return {fault.status,
+            {{"Content-Type", "application/json"}},
+            "fault:" + fault.request.method + fault.request.target + ":" + fault.error.detail};
+  }
+
+  std::function<std::optional<HttpResponse>(const HttpRequest&)> on_head;
+  std::function<void(HttpRequest&&, Writer)> on_request = [](HttpRequest&& request,
+                                                             Writer response) {
+    response->Send({200, {}, request.method + " " + request.target + " " + request.body});
+  };
+  std::atomic<int> requests{0};
+};
+
+// Asks on the loop until the condition holds.
+template <class Condition>
+bool Eventually(EventLoop& loop, Condition condition) {
+  const int64_t end = loop.NowNs() + kPatienceS * kNsPerSecond;
+  while (loop.NowNs() < end) {
+    bool holds = false;
+    loop.Invoke([&] { holds = condition(); });
+    if (holds) {
+      return true;
+    }
+    std::this_thread::yield();
+  }
+  return false;
+}
 
 // A self-signed certificate for "localhost" and 127.0.0.1, with its key, in files.
 struct TestCertificate {
