@@ -36,11 +36,11 @@ void EngineFlags::Add(CLI::App& verb) {
 
 Result<engine::EngineOptions> EngineFlags::Options() const {
   engine::EngineOptions options;
-  options.max_num_seqs = max_num_seqs;
-  options.max_num_batched_tokens = max_num_batched_tokens;
-  options.long_prefill_token_threshold = long_prefill_token_threshold;
+  options.scheduler.max_num_seqs = max_num_seqs;
+  options.scheduler.max_num_batched_tokens = max_num_batched_tokens;
+  options.scheduler.long_prefill_token_threshold = long_prefill_token_threshold;
   options.max_model_len = max_model_len;
-  options.block_size = block_size;
+  options.scheduler.block_size = block_size;
   options.kv_cache_dtype = kv_cache_dtype == "f32"    ? tensor::KvType::kF32
                            : kv_cache_dtype == "bf16" ? tensor::KvType::kBf16
                                                       : tensor::KvType::kF16;
@@ -53,7 +53,7 @@ Result<engine::EngineOptions> EngineFlags::Options() const {
     }
     options.kv_cache_memory = *bytes;
   }
-  options.enable_prefix_caching = !no_prefix_caching;
+  options.scheduler.enable_prefix_caching = !no_prefix_caching;
   if (!chat_template_file.empty()) {
     TRY_ASSIGN(options.chat_template_source,
                ReadFile(chat_template_file, limits::kTemplateBytesMax));

@@ -19,11 +19,11 @@ namespace fak::cli {
 struct EngineFlags {
   std::string model;  // reference; empty: the default model
   std::string chat_template_file;
-  uint32_t max_num_seqs = engine::EngineOptions{}.max_num_seqs;
-  uint32_t max_num_batched_tokens = engine::EngineOptions{}.max_num_batched_tokens;
+  uint32_t max_num_seqs = engine::SchedulerOptions{}.max_num_seqs;
+  uint32_t max_num_batched_tokens = engine::SchedulerOptions{}.max_num_batched_tokens;
   uint32_t long_prefill_token_threshold = 0;
   uint32_t max_model_len = 0;
-  uint32_t block_size = engine::EngineOptions{}.block_size;
+  uint32_t block_size = engine::SchedulerOptions{}.block_size;
   std::string kv_cache_dtype = "f16";
   std::string kv_cache_memory;  // "2GiB"; empty: chosen
   bool no_prefix_caching = false;

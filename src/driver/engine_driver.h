@@ -123,10 +123,11 @@ class EngineDriver {
   virtual std::shared_ptr<const Capabilities> capabilities() const = 0;
   virtual LoadReport Load() const = 0;
 
-  // Takes a request. On success events follow on `sink` until Done or Failed; on error nothing
-  // follows. Errors: kContextTooLong (with the numbers), kInvalidArgument, kUnsupported (naming the
-  // field), kResourceExhausted (queue full), kUnavailable (draining, not started). Any thread;
-  // never blocks on the engine.
+  // Takes a request. On success events follow on `sink` until Done or Failed, which is
+  // kDeadlineExceeded when the request's deadline came first; on error nothing follows. Errors:
+  // kContextTooLong (with the numbers), kInvalidArgument, kUnsupported (naming the field),
+  // kResourceExhausted (queue full), kUnavailable (draining, not started). Any thread; never blocks
+  // on the engine.
   [[nodiscard]] virtual Status Admit(std::shared_ptr<const Prepared> prepared,
                                      std::shared_ptr<EventSink> sink) = 0;
 

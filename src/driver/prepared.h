@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "wire/turn.h"
@@ -47,8 +48,16 @@ struct Prepared {
   std::string cache_salt;  // tenant and the client's salt folded; caches never cross salts
   int32_t priority = 0;    // lower first
   int64_t arrival_ns = 0;  // Clock::NowNs
+  // When the driver gives it up, waiting or running, with DeadlineError(). Absent: never.
   std::optional<int64_t> deadline_ns;
   std::string traceparent;
 };
+
+inline Error DeadlineError(const Prepared& prepared) {
+  const int64_t allowed_ms = (*prepared.deadline_ns - prepared.arrival_ns) / kNsPerMs;
+  return {Code::kDeadlineExceeded,
+          "the request took longer than the " + std::to_string(allowed_ms) +
+              " ms that the server gives to a request (--request-timeout)"};
+}
 
 }  // namespace fak::driver

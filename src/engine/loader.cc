@@ -18,34 +18,34 @@ tensor::KvSpec SpecOf(const EngineOptions& options, std::vector<tensor::KvLayerS
   tensor::KvSpec spec;
   spec.layers = std::move(layers);
   spec.type = options.kv_cache_dtype;
-  spec.block_size = options.block_size;
+  spec.block_size = options.scheduler.block_size;
   spec.blocks = blocks;
   return spec;
 }
 
 tensor::StepLimits LimitsOf(const EngineOptions& options, uint32_t context) {
-  return {.rows_max = options.max_num_batched_tokens,
-          .sequences_max = options.max_num_seqs,
-          .logit_rows_max = options.max_num_seqs,
+  return {.rows_max = options.scheduler.max_num_batched_tokens,
+          .sequences_max = options.scheduler.max_num_seqs,
+          .logit_rows_max = options.scheduler.logit_rows_max(),
           .positions_max = context};
 }
 
 Status CheckOptions(const EngineOptions& options) {
-  if (options.block_size < 16 || options.block_size > 256 ||
-      !std::has_single_bit(options.block_size)) {
+  if (options.scheduler.block_size < 16 || options.scheduler.block_size > 256 ||
+      !std::has_single_bit(options.scheduler.block_size)) {
     return Fail(Code::kInvalidArgument,
-                "--block-size " + std::to_string(options.block_size) +
+                "--block-size " + std::to_string(options.scheduler.block_size) +
                     ": must be a power of two from 16 to 256",
                 "--block-size");
   }
-  if (options.max_num_seqs == 0 || options.max_num_seqs > 4096) {
+  if (options.scheduler.max_num_seqs == 0 || options.scheduler.max_num_seqs > 4096) {
     return Fail(Code::kInvalidArgument, "--max-num-seqs must be 1 to 4096", "--max-num-seqs");
   }
-  if (options.max_num_batched_tokens < options.max_num_seqs ||
-      options.max_num_batched_tokens > 65'536) {
+  if (options.scheduler.max_num_batched_tokens < options.scheduler.max_num_seqs ||
+      options.scheduler.max_num_batched_tokens > 65'536) {
     return Fail(Code::kInvalidArgument,
                 "--max-num-batched-tokens must be from --max-num-seqs (" +
-                    std::to_string(options.max_num_seqs) + ") to 65536",
+                    std::to_string(options.scheduler.max_num_seqs) + ") to 65536",
                 "--max-num-batched-tokens");
   }
   return {};
@@ -63,7 +63,8 @@ uint32_t BlocksWithin(const MemoryPlan& plan, const EngineOptions& options, uint
                       uint32_t wanted) {
   const uint64_t fixed = plan.weights + plan.workspace + kReserve;
   const uint64_t rest = plan.available > fixed ? plan.available - fixed : 0;
-  const uint64_t context_blocks = (wanted + options.block_size - 1) / options.block_size;
+  const uint64_t context_blocks =
+      (wanted + options.scheduler.block_size - 1) / options.scheduler.block_size;
   uint64_t blocks = 0;
   if (options.kv_cache_memory != 0) {
     blocks = options.kv_cache_memory / block_bytes;
@@ -94,11 +95,11 @@ Result<MemoryPlan> PlanMemory(const model::ModelFile& file, const tensor::Backen
              file.Price(backend, SpecOf(options, {}, 1), LimitsOf(options, wanted)));
   plan.weights = price.weights;
   plan.workspace = price.workspace;
-  plan.kv_bytes_a_token = price.kv_block / options.block_size;
+  plan.kv_bytes_a_token = price.kv_block / options.scheduler.block_size;
   plan.available = backend.info().memory_available;
   plan.blocks = options.kv_blocks != 0 ? options.kv_blocks
                                        : BlocksWithin(plan, options, price.kv_block, wanted);
-  const uint64_t holds = uint64_t{plan.blocks} * options.block_size;
+  const uint64_t holds = uint64_t{plan.blocks} * options.scheduler.block_size;
   plan.context = static_cast<uint32_t>(std::min<uint64_t>(wanted, holds));
   plan.kv = plan.blocks * price.kv_block;
   const bool too_large = plan.weights + plan.workspace + plan.kv + kReserve > plan.available;

@@ -7,24 +7,19 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/scheduler.h"
 #include "model/model.h"
 #include "tensor/backend.h"
 #include "text/model_card.h"
 
 namespace fak::engine {
 
-// Names and defaults as vLLM has them where it has them; rows and sequences are those of a small
-// machine. Flags of the same names set them.
 struct EngineOptions {
-  uint32_t max_num_seqs = 32;
-  uint32_t max_num_batched_tokens = 512;
-  uint32_t long_prefill_token_threshold = 0;  // rows of one prompt in a step; 0: no bound
-  uint32_t max_model_len = 0;                 // 0: the model's, lowered to fit
-  uint32_t block_size = 16;
+  SchedulerOptions scheduler;
+  uint32_t max_model_len = 0;  // 0: the model's, lowered to fit
   tensor::KvType kv_cache_dtype = tensor::KvType::kF16;
   uint64_t kv_cache_memory = 0;  // bytes; 0: up to four full contexts or half of what is free
   uint32_t kv_blocks = 0;        // 0: as kv_cache_memory says; else exactly (tests, verify)
-  bool enable_prefix_caching = true;
   std::optional<std::string> chat_template_source;
 };
 

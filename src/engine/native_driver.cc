@@ -15,15 +15,6 @@ using metrics::Latency;
 
 namespace {
 
-SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
-  return {.max_num_seqs = options.max_num_seqs,
-          .max_num_batched_tokens = options.max_num_batched_tokens,
-          .long_prefill_token_threshold = options.long_prefill_token_threshold,
-          .logit_rows_max = options.max_num_seqs,
-          .block_size = options.block_size,
-          .prefix_caching = options.enable_prefix_caching};
-}
-
 double Seconds(int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
 }
@@ -38,8 +29,8 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
       random_(random),
       maybe_metrics_(std::move(maybe_metrics)),
       pool_(engine_.plan.blocks),
-      tree_(pool_, engine_.options.block_size),
-      scheduler_(SchedulerOptionsOf(engine_.options), pool_, tree_, clock,
+      tree_(pool_, engine_.options.scheduler.block_size),
+      scheduler_(engine_.options.scheduler, pool_, tree_, clock,
                  [this](kv::BlockId from, kv::BlockId to, uint32_t positions) {
                    engine_.backend->CopyBlock(from, to, positions);
                  }) {
@@ -72,6 +63,14 @@ driver::LoadReport NativeDriver::Load() const {
 
 Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                            std::shared_ptr<driver::EventSink> sink) {
+  const size_t sequences =
+      prepared->prompts.size() * static_cast<size_t>(std::max(prepared->turn->n, 1));
+  if (sequences > options_.sequences_max) {
+    return Fail(Code::kInvalidArgument,
+                std::to_string(sequences) + " choices of one request, at most " +
+                    std::to_string(options_.sequences_max) + " are taken",
+                "n");
+  }
   TRY_ASSIGN(std::unique_ptr<Request> request,
              MakeRequest(std::move(prepared), std::move(sink), *engine_.card, engine_.plan.context,
                          random_.Next64() >> 1));
@@ -79,12 +78,15 @@ Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   if (draining_ || stopping_) {
     return Fail(Code::kUnavailable, "the engine is shutting down");
   }
-  if (open_requests_.load() >= options_.requests_max) {
+  if (open_sequences_ + sequences > options_.sequences_max) {
     return Fail(Error{Code::kResourceExhausted,
-                      std::to_string(options_.requests_max) + " requests are queued already", "", 0,
-                      1});
+                      std::to_string(open_sequences_) +
+                          " sequences are queued already, of at most " +
+                          std::to_string(options_.sequences_max),
+                      "", 0, 1});
   }
-  open_requests_.fetch_add(1);
+  ++open_requests_;
+  open_sequences_ += sequences;
   inbox_.emplace_back(std::move(request));
   wake_.notify_one();
   return {};
@@ -137,7 +139,7 @@ void NativeDriver::Drain(std::function<void()> done) {
   {
     const std::lock_guard lock(mutex_);
     draining_ = true;
-    if (open_requests_.load() != 0) {
+    if (open_requests_ != 0) {
       drained_.push_back(std::move(done));
       return;
     }
@@ -191,9 +193,9 @@ void NativeDriver::DrainInbox() {
 void NativeDriver::Accept(std::unique_ptr<Request> request) {
   const std::string id = request->prepared->request_id;
   if (requests_.contains(id)) {
-    open_requests_.fetch_sub(1);
     request->sink->OnEvent(
         wire::Failed{{Code::kAlreadyExists, "request id " + id + " is in use already"}});
+    Leave(request->choices.size());
     return;
   }
   for (Choice& choice : request->choices) {
@@ -201,7 +203,26 @@ void NativeDriver::Accept(std::unique_ptr<Request> request) {
     owners_.emplace(&choice.sequence, std::pair{request.get(), &choice});
     scheduler_.Add(choice.sequence);
   }
+  next_deadline_ns_ =
+      std::min(next_deadline_ns_, request->prepared->deadline_ns.value_or(INT64_MAX));
   requests_.emplace(id, std::move(request));
+}
+
+void NativeDriver::FailOverdue() {
+  const int64_t now_ns = clock_.NowNs();
+  if (now_ns < next_deadline_ns_) {
+    return;
+  }
+  next_deadline_ns_ = INT64_MAX;
+  for (const auto& [id, request] : requests_) {
+    const int64_t deadline_ns = request->prepared->deadline_ns.value_or(INT64_MAX);
+    if (deadline_ns <= now_ns) {
+      FailRequest(*request, driver::DeadlineError(*request->prepared), true);
+    } else {
+      next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns);
+    }
+  }
+  ForgetEnded();
 }
 
 void NativeDriver::Handle(const CancelCommand& command) {
@@ -284,6 +305,7 @@ bool NativeDriver::Step() {
 
 bool NativeDriver::RunStep() {
   DrainInbox();
+  FailOverdue();
   const std::span<const Slice> slices = scheduler_.Plan();
   if (!slices.empty()) {
     BuildStep(slices);
@@ -366,7 +388,7 @@ void NativeDriver::ScorePrompt(const Planned& planned,
                                std::span<const tensor::SampleResult> samples) {
   const size_t scored = samples.size() - (planned.samples ? 1 : 0);
   for (const tensor::SampleResult& sample : samples.first(scored)) {
-    planned.choice->prompt_logprobs.emplace_back(LogprobsOf(sample, *engine_.card->tokenizer));
+    planned.choice->prompt_logprobs.push_back(LogprobsOf(sample, *engine_.card->tokenizer));
   }
 }
 
@@ -384,7 +406,7 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
   if (maybe_metrics_ != nullptr) {
     const double tokens = choice.sequence.prompt_tokens;
     maybe_metrics_->Add(Counter::kPromptTokens, tokens);
-    if (engine_.options.enable_prefix_caching) {
+    if (engine_.options.scheduler.enable_prefix_caching) {
       maybe_metrics_->Add(Counter::kPrefixQueries, tokens);
       maybe_metrics_->Add(Counter::kPrefixHits, choice.sequence.cached_tokens);
     }
@@ -494,12 +516,18 @@ void NativeDriver::Forget(Request& request) {
   for (const Choice& choice : request.choices) {
     owners_.erase(&choice.sequence);
   }
+  const size_t sequences = request.choices.size();
   const std::string id = request.prepared->request_id;
   requests_.erase(id);
+  Leave(sequences);
+}
+
+void NativeDriver::Leave(size_t sequences) {
   std::vector<std::function<void()>> drained;
   {
     const std::lock_guard lock(mutex_);
-    if (open_requests_.fetch_sub(1) == 1) {
+    open_sequences_ -= sequences;
+    if (--open_requests_ == 0) {
       drained.swap(drained_);
     }
   }

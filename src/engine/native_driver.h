@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -26,9 +25,9 @@ namespace fak::engine {
 
 struct NativeDriverOptions {
   std::vector<std::string> served_names;
-  // Requests inside the engine at once, waiting or running; one more is refused
-  // (kResourceExhausted).
-  size_t requests_max = limits::kAdmitQueueMax;
+  // Choices of requests inside the engine at once, waiting or running; what doesn't fit beside them
+  // is refused (kResourceExhausted), and what never would (kInvalidArgument).
+  size_t sequences_max = limits::kAdmitQueueMax;
   StepObserver* maybe_observer = nullptr;  // outlives the driver
 };
 
@@ -93,6 +92,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void Accept(std::unique_ptr<Request> request);
   void Handle(const CancelCommand& command);
   void Handle(EvictCommand& command);
+  void FailOverdue();
   void BuildStep(std::span<const Slice> slices);
   void Observe();
   void Process(const tensor::StepOutput& output);
@@ -104,6 +104,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void FailRequest(Request& request, Error error, bool keep_kv);
   void ForgetEnded();
   void Forget(Request& request);
+  void Leave(size_t sequences);
   void Publish();
 
   LoadedEngine engine_;
@@ -119,7 +120,8 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   // Engine thread.
   std::unordered_map<std::string, std::unique_ptr<Request>> requests_;
   std::unordered_map<const Sequence*, std::pair<Request*, Choice*>> owners_;
-  std::vector<Request*> ended_;  // forgotten after the step
+  std::vector<Request*> ended_;           // forgotten after the step
+  int64_t next_deadline_ns_ = INT64_MAX;  // no request has an earlier one
   uint64_t arrivals_ = 0;
   uint64_t preemptions_seen_ = 0;
   std::vector<int32_t> tokens_;
@@ -129,11 +131,11 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   std::vector<Planned> planned_;
   std::vector<StepSlice> observed_;
 
-  // Shared.
-  std::atomic<size_t> open_requests_{0};
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;
-  std::vector<Command> inbox_;  // bounded by requests_max admissions; cancels name one of them
+  std::vector<Command> inbox_;  // bounded by sequences_max admissions; cancels name one of them
+  size_t open_requests_ = 0;
+  size_t open_sequences_ = 0;
   driver::LoadReport load_;
   std::vector<std::function<void()>> drained_;
   bool draining_ = false;

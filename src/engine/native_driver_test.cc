@@ -197,7 +197,7 @@ TEST(NativeDriver, ChoicesDrawEachForItself) {
   EXPECT_EQ(all->usage.completion_tokens, 48);
 
   EngineOptions uncached = TinyOptions();
-  uncached.enable_prefix_caching = false;
+  uncached.scheduler.enable_prefix_caching = false;
   TinyDriver other(uncached);
   other.Admit({.id = "other", .prompt = Tokens(70, 5), .sampling = Greedy(30)});
   const auto again = other.Run(three);
@@ -223,7 +223,7 @@ TEST(NativeDriver, ScoresAPromptWithTheBitsOfItsGeneration) {
   scored.sampling.prompt_logprobs = 0;
   for (const uint32_t rows : {32u, 5u}) {  // logit rows of a step: whole, and in pieces
     EngineOptions options = TinyOptions();
-    options.max_num_seqs = rows;
+    options.scheduler.max_num_seqs = rows;
     TinyDriver scorer(options);
     const auto heard = scorer.Run(scored);
     EXPECT_EQ(heard->usage.completion_tokens, 0);
@@ -234,11 +234,8 @@ TEST(NativeDriver, ScoresAPromptWithTheBitsOfItsGeneration) {
     EXPECT_EQ(echo.text, "the prompt's text");
     EXPECT_EQ(echo.tokens, scored.prompt);
     ASSERT_EQ(echo.logprobs.size(), 52u);
-    EXPECT_FALSE(echo.logprobs.front());
-    std::vector<wire::TokenLogprobs> tail;
-    for (size_t i = 40; i < 52; ++i) {
-      tail.push_back(echo.logprobs[i].value());
-    }
+    EXPECT_FALSE(echo.logprobs.front().scored);
+    const std::vector<wire::TokenLogprobs> tail(echo.logprobs.begin() + 40, echo.logprobs.end());
     EXPECT_EQ(BitsOf(tail), BitsOf(drawn->choice().logprobs));
   }
 }
@@ -249,7 +246,44 @@ TEST(NativeDriver, EchoesAPromptOfOneToken) {
   ask.sampling.prompt_logprobs = 0;
   const auto heard = driver.Run(ask);
   ASSERT_EQ(heard->choice().echo->logprobs.size(), 1u);
-  EXPECT_FALSE(heard->choice().echo->logprobs.front());
+  const wire::TokenLogprobs& first = heard->choice().echo->logprobs.front();
+  EXPECT_FALSE(first.scored);
+  EXPECT_EQ(first.chosen.token, ask.prompt.front());
+  EXPECT_EQ(first.chosen.bytes.size(), 1u);
+}
+
+TEST(NativeDriver, ARequestPastItsDeadlineEndsWaitingOrRunning) {
+  EngineOptions options = TinyOptions();
+  options.scheduler.max_num_seqs = 1;
+  TinyDriver driver(options);
+  const int64_t start_ns = driver.clock().NowNs();
+  const auto first = driver.Admit({.id = "first",
+                                   .prompt = Tokens(20),
+                                   .sampling = Greedy(1000),
+                                   .deadline_ns = start_ns + 20 * kNsPerMs});
+  const auto waiting = driver.Admit({.id = "waiting",
+                                     .prompt = Tokens(20, 2),
+                                     .sampling = Greedy(4),
+                                     .deadline_ns = start_ns + 10 * kNsPerMs});
+  const auto patient =
+      driver.Admit({.id = "patient", .prompt = Tokens(20, 3), .sampling = Greedy(4)});
+  driver->Step();
+  driver->Step();
+  EXPECT_FALSE(waiting->ended());
+  driver.clock().AdvanceNs(10 * kNsPerMs);
+  driver->Step();
+  ASSERT_TRUE(waiting->error);
+  EXPECT_EQ(waiting->error->code, Code::kDeadlineExceeded);
+  EXPECT_THAT(waiting->error->detail, HasSubstr("--request-timeout"));
+  EXPECT_FALSE(first->ended());
+  driver.clock().AdvanceNs(10 * kNsPerMs);
+  driver->Step();
+  ASSERT_TRUE(first->error);
+  EXPECT_EQ(first->error->code, Code::kDeadlineExceeded);
+  EXPECT_GT(first->choice().tokens.size(), 0u);
+  driver.Finish(*patient);
+  EXPECT_TRUE(patient->done);
+  EXPECT_EQ(driver.free_blocks(), 256u);
 }
 
 // Eight blocks for two sequences that want ten.
@@ -284,7 +318,7 @@ TEST(NativeDriver, PreemptionInAScoredPromptScoresEachTokenOnce) {
   TinyDriver alone;
   const auto expected = alone.Run(ask);
   EngineOptions options = TinyOptions(8);
-  options.max_num_seqs = 2;
+  options.scheduler.max_num_seqs = 2;
   TinyDriver tight(options);
   const auto first = tight.Admit({.id = "first", .prompt = Tokens(40, 2), .sampling = Greedy(60)});
   tight->Step();
@@ -295,7 +329,7 @@ TEST(NativeDriver, PreemptionInAScoredPromptScoresEachTokenOnce) {
   const auto& scored = heard->choice().echo->logprobs;
   ASSERT_EQ(scored.size(), 60u);
   for (size_t i = 1; i < scored.size(); ++i) {
-    EXPECT_EQ(BitsOf({scored[i].value()}), BitsOf({expected->choice().echo->logprobs[i].value()}));
+    EXPECT_EQ(BitsOf({scored[i]}), BitsOf({expected->choice().echo->logprobs[i]}));
   }
 }
 
@@ -359,6 +393,54 @@ TEST(NativeDriver, FailsAloneWhenItsKvIsNotFinite) {
   EXPECT_THAT(ill->error->detail, HasSubstr("not finite"));
   driver.Finish(*healthy);
   EXPECT_TRUE(healthy->done);
+}
+
+// Fails steps from some moment on, as a device does that was lost.
+class LostDevice final : public tensor::Executable {
+ public:
+  LostDevice(std::unique_ptr<tensor::Executable> real, const bool& lost)
+      : real_(std::move(real)), lost_(lost) {}
+  Status Submit(const tensor::StepInput& step) override { return real_->Submit(step); }
+  Result<tensor::StepOutput> Wait() override {
+    Result<tensor::StepOutput> output = real_->Wait();
+    if (lost_) {
+      return Fail(Code::kInternal, "the device was lost");
+    }
+    return output;
+  }
+  void ReadLogits(uint32_t i, std::span<float> out) const override { real_->ReadLogits(i, out); }
+  std::vector<std::string> Kernels() const override { return real_->Kernels(); }
+
+ private:
+  const std::unique_ptr<tensor::Executable> real_;
+  const bool& lost_;
+};
+
+TEST(NativeDriver, AFailedStepEndsEveryRequestWithItsError) {
+  EngineOptions options = TinyOptions();
+  options.scheduler.max_num_seqs = 2;  // the third waits
+  TinyDriver driver(options);
+  bool lost = false;
+  std::unique_ptr<tensor::Executable>& executable = driver->engine().executable;
+  executable = std::make_unique<LostDevice>(std::move(executable), lost);
+  std::vector<std::shared_ptr<Heard>> all;
+  for (uint32_t i = 0; i < 3; ++i) {
+    all.push_back(driver.Admit(
+        {.id = std::to_string(i), .prompt = Tokens(20, i), .sampling = Greedy(50), .n = 2}));
+  }
+  driver->Step();
+  driver->Step();
+  EXPECT_FALSE(all[0]->choice().tokens.empty());
+  lost = true;
+  for (const std::shared_ptr<Heard>& heard : all) {
+    driver.Finish(*heard);
+    ASSERT_TRUE(heard->error);
+    EXPECT_EQ(heard->error->code, Code::kInternal);
+    EXPECT_EQ(heard->error->detail, "the device was lost");
+  }
+  EXPECT_EQ(driver.free_blocks(), 256u);
+  lost = false;
+  EXPECT_TRUE(driver.Run({.prompt = Tokens(20), .sampling = Greedy(5)})->done);
 }
 
 TEST(NativeDriver, SaysWhenEveryTokenIsBanned) {
@@ -442,24 +524,24 @@ TEST(NativeDriver, RunsOnAThreadOfItsOwn) {
   driver->Stop();
 }
 
-TEST(NativeDriver, BoundsTheRequestsInside) {
+TEST(NativeDriver, BoundsTheSequencesInside) {
   FakeClock clock;
   FakeRandom random;
-  NativeDriver driver(LoadTiny(TinyOptions()), {.served_names = {}, .requests_max = 2}, clock,
+  NativeDriver driver(LoadTiny(TinyOptions()), {.served_names = {}, .sequences_max = 3}, clock,
                       random, nullptr);
-  const auto heard = std::make_shared<Heard>();
-  const auto admit = [&](const std::string& id) {
-    return driver.Admit(Ask{.id = id, .prompt = Tokens(5), .sampling = Greedy(1)}.Prepared(),
-                        std::make_shared<Heard>());
+  const auto admit = [&](const std::string& id, int32_t n = 1) {
+    return driver.Admit(
+        Ask{.id = id, .prompt = Tokens(5), .sampling = Greedy(1), .n = n}.Prepared(),
+        std::make_shared<Heard>());
   };
-  EXPECT_TRUE(admit("a"));
+  EXPECT_EQ(admit("never", 4).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(admit("a", 2));
+  EXPECT_EQ(admit("too many", 2).error().code, Code::kResourceExhausted);
   EXPECT_TRUE(admit("b"));
-  const Status third = admit("c");
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(admit("c").error().code, Code::kResourceExhausted);
   while (driver.Step()) {
   }
-  EXPECT_TRUE(admit("c"));
+  EXPECT_TRUE(admit("c", 3));
 }
 
 }  // namespace

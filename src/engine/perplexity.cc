@@ -33,8 +33,8 @@ Status ScoreWindow(LoadedEngine& engine, std::span<const int32_t> tokens,
                    std::span<const tensor::BlockId> blocks, Sums& sums) {
   const auto window = static_cast<uint32_t>(tokens.size());
   const uint32_t first_scored = window / 2;
-  const uint32_t rows_max = engine.options.max_num_batched_tokens;
-  const uint32_t logits_max = engine.options.max_num_seqs;
+  const uint32_t rows_max = engine.options.scheduler.max_num_batched_tokens;
+  const uint32_t logits_max = engine.options.scheduler.logit_rows_max();
   uint32_t at = 0;
   while (at + 1 < window) {  // the last token predicts nothing that is known
     const bool scores = at >= first_scored;
@@ -80,7 +80,7 @@ Result<PerplexityReport> MeasurePerplexity(
                                             " tokens; at least " + std::to_string(2 * window) +
                                             " are needed");
   }
-  const uint32_t block_size = engine.options.block_size;
+  const uint32_t block_size = engine.options.scheduler.block_size;
   std::vector<tensor::BlockId> blocks;
   for (uint32_t i = 0; i * block_size < window; ++i) {
     blocks.push_back(tensor::BlockId{i});

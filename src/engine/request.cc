@@ -91,7 +91,8 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
       FillSequence(choice.sequence, *prepared, tokens,
                    leader == nullptr && request->sampling[p].prompt_logprobs >= 0);
       if (choice.sequence.score_prompt) {
-        choice.prompt_logprobs.emplace_back(std::nullopt);  // nothing precedes the first token
+        choice.prompt_logprobs.push_back(wire::TokenLogprobs::First(
+            tokens.front(), std::string(card.tokenizer->TokenBytes(tokens.front()))));
       }
       choice.sequence.maybe_leader = leader;
       leader = leader == nullptr ? &choice.sequence : leader;

@@ -28,7 +28,7 @@ struct Choice {
   Sequence sequence;
   SamplingState sampler;
   Answer answer;
-  std::vector<std::optional<wire::TokenLogprobs>> prompt_logprobs;
+  std::vector<wire::TokenLogprobs> prompt_logprobs;  // the first not scored
   int64_t last_token_ns = 0;
   bool ended = false;
 };

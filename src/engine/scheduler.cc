@@ -49,7 +49,7 @@ void Scheduler::Remove(Sequence& sequence, bool keep) {
   if (sequence.state == Sequence::State::kEnded) {
     return;
   }
-  if (keep && options_.prefix_caching && !sequence.uncached && sequence.computed > 0) {
+  if (keep && options_.enable_prefix_caching && !sequence.uncached && sequence.computed > 0) {
     tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
                  sequence.blocks);
   }
@@ -131,7 +131,7 @@ void Scheduler::Preempt(Sequence& sequence) {
     logit_rows_left_ += LogitRows(*planned);
     plan_.erase(planned);
   }
-  if (options_.prefix_caching && !sequence.uncached && sequence.computed > 0) {
+  if (options_.enable_prefix_caching && !sequence.uncached && sequence.computed > 0) {
     tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
                  sequence.blocks);
   }
@@ -185,7 +185,7 @@ void Scheduler::TakeCached(Sequence& sequence) {
     sequence.cached_tokens = leader->cached_tokens;
     return;
   }
-  if (!options_.prefix_caching || sequence.score_prompt) {
+  if (!options_.enable_prefix_caching || sequence.score_prompt) {
     return;
   }
   auto match =
@@ -235,7 +235,7 @@ Sequence* Scheduler::NextWaiting() const {
 std::span<const Slice> Scheduler::Plan() {
   plan_.clear();
   rows_left_ = options_.max_num_batched_tokens;
-  logit_rows_left_ = options_.logit_rows_max;
+  logit_rows_left_ = options_.logit_rows_max();
   // Scheduling may preempt, which changes running_: walk a copy and skip who left it.
   for (const bool generating : {true, false}) {
     const std::vector<Sequence*> order = running_;
@@ -264,7 +264,7 @@ void Scheduler::Commit() {
     sequence.computed += slice.rows;
     served_.find(sequence.tenant)->second +=
         static_cast<double>(slice.rows) / sequence.tenant_weight;
-    if (was_prompt && options_.prefix_caching && !sequence.uncached) {
+    if (was_prompt && options_.enable_prefix_caching && !sequence.uncached) {
       const uint32_t whole = sequence.computed - sequence.computed % options_.block_size;
       tree_.Insert(sequence.salt, std::span(sequence.tokens).first(whole), sequence.blocks);
     }

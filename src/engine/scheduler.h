@@ -14,13 +14,16 @@
 
 namespace fak::engine {
 
+// Names and defaults as vLLM has them where it has them; rows and sequences are those of a small
+// machine. Flags of the same names set them.
 struct SchedulerOptions {
   uint32_t max_num_seqs = 32;
   uint32_t max_num_batched_tokens = 512;
   uint32_t long_prefill_token_threshold = 0;  // rows of one sequence in a step; 0: no bound
-  uint32_t logit_rows_max = 32;               // at least max_num_seqs
   uint32_t block_size = 16;
-  bool prefix_caching = true;
+  bool enable_prefix_caching = true;
+  // Rows of a step whose logits are wanted: one of each sequence, or some of a scored prompt.
+  uint32_t logit_rows_max() const { return max_num_seqs; }
   // A waiting sequence gains one level of priority each time this passes.
   int64_t aging_ns = 10 * kNsPerSecond;
 };

@@ -104,7 +104,7 @@ TEST_F(SchedulerTest, ReusesACachedPrefixToTheTokenAndCopiesTheSharedBlock) {
 }
 
 TEST_F(SchedulerTest, WithoutCachingComputesEverything) {
-  Start({.prefix_caching = false}, 64);
+  Start({.enable_prefix_caching = false}, 64);
   Sequence& a = Add(10);
   Step();
   scheduler_->Remove(a, true);
@@ -114,7 +114,7 @@ TEST_F(SchedulerTest, WithoutCachingComputesEverything) {
 }
 
 TEST_F(SchedulerTest, ChoicesShareTheirPromptsBlocks) {
-  Start({.prefix_caching = false}, 64);
+  Start({.enable_prefix_caching = false}, 64);
   Sequence& leader = Add(10);
   Sequence& choice = Add(10);
   choice.maybe_leader = &leader;
@@ -126,7 +126,7 @@ TEST_F(SchedulerTest, ChoicesShareTheirPromptsBlocks) {
 }
 
 TEST_F(SchedulerTest, PreemptsTheLatestOfTheLowestPriorityAndResumesIt) {
-  Start({.prefix_caching = false}, 6);
+  Start({.enable_prefix_caching = false}, 6);
   Sequence& urgent = Add(8, 0, -1);
   Sequence& early = Add(4, 100);
   Sequence& late = Add(4, 200);
@@ -199,7 +199,7 @@ TEST_F(SchedulerTest, TenantsShareByWeight) {
 }
 
 TEST_F(SchedulerTest, LimitsRowsThatAreScored) {
-  Start({.logit_rows_max = 6}, 64);
+  Start({.max_num_seqs = 6}, 64);
   Sequence& scored = Add(10);
   scored.score_prompt = true;
   EXPECT_EQ(Step(), (Rows{{&scored, 6}}));

@@ -77,6 +77,7 @@ struct Ask {
   bool echo = false;
   std::string salt = {};
   int32_t priority = 0;
+  std::optional<int64_t> deadline_ns = {};
 
   std::shared_ptr<const driver::Prepared> Prepared() const {
     auto turn = std::make_shared<wire::Turn>();
@@ -90,6 +91,7 @@ struct Ask {
     prepared->prompts.push_back({"the prompt's text", prompt, {}});
     prepared->cache_salt = salt;
     prepared->priority = priority;
+    prepared->deadline_ns = deadline_ns;
     return prepared;
   }
 };
@@ -144,9 +146,10 @@ class TinyDriver {
  public:
   explicit TinyDriver(const EngineOptions& options = TinyOptions(),
                       const tensor::CpuOptions& cpu = {}, StepObserver* maybe_observer = nullptr)
-      : driver_(LoadTiny(options, cpu),
-                {.served_names = {"tiny"}, .maybe_observer = maybe_observer}, clock_, random_,
-                nullptr) {}
+      : TinyDriver(LoadTiny(options, cpu), maybe_observer) {}
+  explicit TinyDriver(LoadedEngine engine, StepObserver* maybe_observer = nullptr)
+      : driver_(std::move(engine), {.served_names = {"tiny"}, .maybe_observer = maybe_observer},
+                clock_, random_, nullptr) {}
 
   NativeDriver& operator*() { return driver_; }
   NativeDriver* operator->() { return &driver_; }
@@ -169,6 +172,7 @@ class TinyDriver {
     Finish(*heard);
     return heard;
   }
+  FakeClock& clock() { return clock_; }
   uint64_t free_blocks() const { return *driver_.Load().kv_blocks_free; }
 
  private:

@@ -104,8 +104,8 @@ class Runner final : public StepObserver {
         run_(run),
         texts_(texts),
         driver_(WithChunk(std::move(engine), run.cell.chunk),
-                {.served_names = {}, .requests_max = kBatchMax + 1, .maybe_observer = this}, clock_,
-                random_, nullptr) {}
+                {.served_names = {}, .sequences_max = kBatchMax + 1, .maybe_observer = this},
+                clock_, random_, nullptr) {}
   ~Runner() override { engine_ = driver_.TakeEngine(); }
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -115,7 +115,7 @@ class Runner final : public StepObserver {
 
  private:
   static LoadedEngine WithChunk(LoadedEngine engine, uint32_t chunk) {
-    engine.options.long_prefill_token_threshold = chunk;
+    engine.options.scheduler.long_prefill_token_threshold = chunk;
     return engine;
   }
 
@@ -411,10 +411,10 @@ Result<std::vector<int32_t>> Tokens(const text::Tokenizer& tokenizer, uint32_t f
 
 EngineOptions VerifyEngineOptions(const VerifyCell& cell) {
   EngineOptions options;
-  options.max_num_seqs = kBatchMax;
-  options.max_num_batched_tokens = kVerifyPromptLong + (kBatchMax - 1) * kOtherPromptMax;
+  options.scheduler.max_num_seqs = kBatchMax;
+  options.scheduler.max_num_batched_tokens = kVerifyPromptLong + (kBatchMax - 1) * kOtherPromptMax;
   options.max_model_len = kVerifyContext;
-  options.block_size = kBlock;
+  options.scheduler.block_size = kBlock;
   options.kv_cache_dtype = cell.kv;
   options.kv_blocks = kPoolBlocks;
   return options;

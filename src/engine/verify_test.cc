@@ -256,7 +256,7 @@ TEST_F(RunCellTest, OnlyTheHitInsideABlockNeedsCopies) {
 // The engine is given a limit of rows that makes the steps smaller than the cell says.
 TEST_F(RunCellTest, SaysWhenAStepWasNotTheCells) {
   EngineOptions options = VerifyEngineOptions({});
-  options.max_num_batched_tokens = 32;
+  options.scheduler.max_num_batched_tokens = 32;
   LoadedEngine engine = LoadTiny(options, {.threads = 1});
   texts_ = MakeVerifyTexts(*engine.card->tokenizer).value();
   EXPECT_EQ(Run(engine, {.chunk = 64, .isa = tensor::Isa::kScalar}).failure,
@@ -267,7 +267,7 @@ TEST_F(RunCellTest, SaysWhenAStepWasNotTheCells) {
 
 TEST_F(RunCellTest, SaysWhenNothingCameFromTheCache) {
   EngineOptions options = VerifyEngineOptions({});
-  options.enable_prefix_caching = false;
+  options.scheduler.enable_prefix_caching = false;
   LoadedEngine engine = LoadTiny(options, {.threads = 1});
   texts_ = MakeVerifyTexts(*engine.card->tokenizer).value();
   for (const KvPath path : {KvPath::kHitAtEdge, KvPath::kHitInBlock, KvPath::kHitAfterEviction}) {

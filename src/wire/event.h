@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,8 +22,15 @@ struct TokenLogprobs {
     float logprob = 0.0f;
     uint32_t rank = 0;
   };
-  Entry chosen;
-  std::vector<Entry> top;
+
+  // The first token of a prompt: nothing precedes it, so it has bytes and no log probability.
+  static TokenLogprobs First(int32_t token, std::string bytes) {
+    return {.scored = false, .chosen = {.token = token, .bytes = std::move(bytes)}, .top = {}};
+  }
+
+  bool scored = true;
+  Entry chosen = {};
+  std::vector<Entry> top = {};
 };
 
 // Admitted and started. First event of a native request; a driver that can't know leaves it out.
@@ -37,7 +45,7 @@ struct PromptEcho {
   int32_t choice = 0;
   std::string text;
   std::vector<int32_t> tokens;
-  std::vector<std::optional<TokenLogprobs>> logprobs;  // one a token, the first is absent
+  std::vector<TokenLogprobs> logprobs;  // one a token, the first not scored
 };
 
 // Text of an answer. Text is whole UTF-8; tokens are those whose bytes it completes (may be empty

@@ -77,7 +77,7 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
   }
   json.Key("finish_reason").Null().EndObject();
   EndChunk(json, &state, out);
-  state.text_bytes += echo.text.size();
+  state.characters += CountCharacters(echo.text);
 }
 
 void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
@@ -101,9 +101,7 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
     if (delta.logprobs.empty()) {
       json.Null();
     } else {
-      const std::vector<std::optional<TokenLogprobs>> logprobs(delta.logprobs.begin(),
-                                                               delta.logprobs.end());
-      WriteCompletionLogprobs(json, logprobs, state.text_bytes);
+      WriteCompletionLogprobs(json, delta.logprobs, state.characters);
     }
   }
   json.Key("finish_reason").Null();
@@ -112,7 +110,7 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
   }
   json.EndObject();
   EndChunk(json, &state, out);
-  state.text_bytes += delta.text.size();
+  state.characters += CountCharacters(delta.text);
 }
 
 void OpenAiStream::Encode(const ReasoningDelta& delta, std::string& out) {

@@ -37,7 +37,7 @@ class OpenAiStream {
  private:
   struct ChoiceState {
     bool begun = false;     // a chunk of it was sent
-    size_t text_bytes = 0;  // completions' text_offset
+    size_t characters = 0;  // of its text so far: completions' text_offset
   };
 
   void Encode(const PromptEcho& echo, std::string& out);
@@ -90,7 +90,7 @@ class OpenAiWhole {
     std::vector<int32_t> tokens;
     std::vector<int32_t> prompt_tokens;
     std::vector<TokenLogprobs> logprobs;
-    std::vector<std::optional<TokenLogprobs>> prompt_logprobs;
+    std::vector<TokenLogprobs> prompt_logprobs;
     std::optional<Finish> finish;
   };
 

@@ -1,5 +1,6 @@
 #include "wire/openai_parts.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -8,7 +9,7 @@
 namespace fak::wire {
 namespace {
 
-using Logprobs = std::vector<std::optional<TokenLogprobs>>;
+using Logprobs = std::vector<TokenLogprobs>;
 
 void WriteEntry(JsonWriter& json, const TokenLogprobs::Entry& entry) {
   json.Key("token").String(ReplaceInvalidUtf8(entry.bytes));
@@ -37,6 +38,11 @@ std::string_view FinishReasonName(FinishReason reason) {
     case FinishReason::kError: return "error";
   }
   return "stop";
+}
+
+size_t CountCharacters(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & '\xC0') != '\x80'; }));
 }
 
 void WriteUsage(JsonWriter& json, const Usage& usage) {
@@ -73,34 +79,34 @@ void WriteChatLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logpr
 
 void WriteCompletionLogprobs(JsonWriter& json, const Logprobs& logprobs, size_t text_offset) {
   json.BeginObject().Key("text_offset").BeginArray();
-  for (const auto& token : logprobs) {
+  for (const TokenLogprobs& token : logprobs) {
     json.Uint(text_offset);
-    text_offset += token ? token->chosen.bytes.size() : 0;
+    text_offset += CountCharacters(token.chosen.bytes);
   }
   json.EndArray().Key("token_logprobs").BeginArray();
-  for (const auto& token : logprobs) {
-    token ? json.Float(token->chosen.logprob) : json.Null();
+  for (const TokenLogprobs& token : logprobs) {
+    token.scored ? json.Float(token.chosen.logprob) : json.Null();
   }
   json.EndArray().Key("tokens").BeginArray();
-  for (const auto& token : logprobs) {
-    json.String(token ? ReplaceInvalidUtf8(token->chosen.bytes) : "");
+  for (const TokenLogprobs& token : logprobs) {
+    json.String(ReplaceInvalidUtf8(token.chosen.bytes));
   }
   json.EndArray().Key("top_logprobs").BeginArray();
-  for (const auto& token : logprobs) {
-    if (!token) {
+  for (const TokenLogprobs& token : logprobs) {
+    if (!token.scored) {
       json.Null();
       continue;
     }
     json.BeginObject();
     std::set<std::string> seen;  // two tokens may have the same text
-    for (const TokenLogprobs::Entry& top : token->top) {
+    for (const TokenLogprobs::Entry& top : token.top) {
       const std::string text = ReplaceInvalidUtf8(top.bytes);
       if (seen.insert(text).second) {
         json.Key(text).Float(top.logprob);
       }
     }
-    if (const std::string text = ReplaceInvalidUtf8(token->chosen.bytes); !seen.contains(text)) {
-      json.Key(text).Float(token->chosen.logprob);
+    if (const std::string text = ReplaceInvalidUtf8(token.chosen.bytes); !seen.contains(text)) {
+      json.Key(text).Float(token.chosen.logprob);
     }
     json.EndObject();
   }
@@ -109,19 +115,19 @@ void WriteCompletionLogprobs(JsonWriter& json, const Logprobs& logprobs, size_t 
 
 void WritePromptLogprobs(JsonWriter& json, const Logprobs& logprobs) {
   json.BeginArray();
-  for (const auto& token : logprobs) {
-    if (!token) {
+  for (const TokenLogprobs& token : logprobs) {
+    if (!token.scored) {
       json.Null();
       continue;
     }
     json.BeginObject();
     bool listed = false;
-    for (const TokenLogprobs::Entry& top : token->top) {
+    for (const TokenLogprobs::Entry& top : token.top) {
       WriteDecoded(json, top);
-      listed = listed || top.token == token->chosen.token;
+      listed = listed || top.token == token.chosen.token;
     }
     if (!listed) {
-      WriteDecoded(json, token->chosen);
+      WriteDecoded(json, token.chosen);
     }
     json.EndObject();
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,13 +12,14 @@ namespace fak::wire {
 void WriteUsage(JsonWriter& json, const Usage& usage);
 // {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}
 void WriteChatLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs);
-// {"text_offset", "token_logprobs", "tokens", "top_logprobs"}; absent: the first prompt token.
-void WriteCompletionLogprobs(JsonWriter& json,
-                             const std::vector<std::optional<TokenLogprobs>>& logprobs,
+// Code points. Of a text cut into tokens anywhere, even inside a character, the sum stays the same.
+size_t CountCharacters(std::string_view text);
+// {"text_offset", "token_logprobs", "tokens", "top_logprobs"}, offsets in characters, as OpenAI and
+// vLLM count them; null for what is not scored.
+void WriteCompletionLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs,
                              size_t text_offset);
 // vLLM's form: a list of null or {"<id>": {"logprob", "rank", "decoded_token"}}.
-void WritePromptLogprobs(JsonWriter& json,
-                         const std::vector<std::optional<TokenLogprobs>>& logprobs);
+void WritePromptLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs);
 void WriteTokenIds(JsonWriter& json, std::string_view key, const std::vector<int32_t>& ids);
 // "stop_reason", as vLLM has it: the string or token that matched, else null.
 void WriteStopReason(JsonWriter& json, const Finish& finish);

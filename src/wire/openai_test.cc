@@ -221,9 +221,7 @@ TEST(WholeAnswer, HasTextUsageAndLogprobs) {
   turn.sampling.logprobs = 1;
   OpenAiWhole whole({"id-1", "m", 17}, turn);
   TextDelta delta{0, "a", {1}, {}};
-  delta.logprobs.resize(1);
-  delta.logprobs[0].chosen = {1, "a", -0.5f, 1};
-  delta.logprobs[0].top.push_back(delta.logprobs[0].chosen);
+  delta.logprobs.push_back({.chosen = {1, "a", -0.5f, 1}, .top = {{1, "a", -0.5f, 1}}});
   whole.Add(Started{9, 2, 0});
   whole.Add(delta);
   whole.Add(Finish{});
@@ -247,20 +245,44 @@ TEST(WholeAnswer, CompletionsPutTheEchoFirst) {
   turn.echo = true;
   turn.sampling.logprobs = 0;
   OpenAiWhole whole({"id-1", "m", 17}, turn);
-  PromptEcho echo{0, "abcd", {1, 2}, {}};
-  echo.logprobs.resize(2);
-  echo.logprobs[1].emplace().chosen = {2, "cd", -1.0f, 1};
-  TextDelta delta{0, "e", {3}, {}};
-  delta.logprobs.resize(1);
-  delta.logprobs[0].chosen = {3, "e", -2.0f, 1};
+  // The two halves of a character in two tokens.
+  PromptEcho echo{0, "abä", {1, 2, 3}, {}};
+  echo.logprobs.push_back(TokenLogprobs::First(1, "ab"));
+  echo.logprobs.push_back({.chosen = {2, "\xC3", -1.0f, 1}});
+  echo.logprobs.push_back({.chosen = {3, "\xA4", -1.5f, 1}});
+  TextDelta delta{0, "e", {4}, {}};
+  delta.logprobs.push_back({.chosen = {4, "e", -2.0f, 1}});
   whole.Add(echo);
   whole.Add(delta);
   whole.Add(Finish{0, FinishReason::kLength, {}, {}});
   whole.Add(Done{});
   const Json body = *ParseJson(whole.Body());
   const Json& choice = body.Find("choices")->array()[0];
-  EXPECT_EQ(choice.Find("text")->string(), "abcde");
-  EXPECT_EQ(choice.Find("logprobs")->Find("token_logprobs")->Dump(), "[null,-1,-2]");
+  EXPECT_EQ(choice.Find("text")->string(), "abäe");
+  const Json& logprobs = *choice.Find("logprobs");
+  EXPECT_EQ(logprobs.Find("token_logprobs")->Dump(), "[null,-1,-1.5,-2]");
+  EXPECT_EQ(logprobs.Find("tokens")->array()[0].string(), "ab");
+  EXPECT_TRUE(logprobs.Find("top_logprobs")->array()[0].is_null());
+  EXPECT_EQ(logprobs.Find("text_offset")->Dump(), "[0,2,3,3]");
+}
+
+TEST(StreamedAnswer, TheFirstTokenOfAnEchoHasItsTextAndNoLogprob) {
+  Turn turn;
+  turn.surface = Surface::kCompletion;
+  turn.echo = true;
+  turn.sampling.logprobs = 0;
+  OpenAiStream stream({"id-1", "m", 17}, turn);
+  std::string out;
+  PromptEcho echo{0, "äb", {1, 2}, {}};
+  echo.logprobs.push_back(TokenLogprobs::First(1, "ä"));
+  echo.logprobs.push_back({.chosen = {2, "b", -1.0f, 1}});
+  stream.Encode(Event(echo), out);
+  TextDelta delta{0, "c", {3}, {}};
+  delta.logprobs.push_back({.chosen = {3, "c", -2.0f, 1}});
+  stream.Encode(Event(delta), out);
+  EXPECT_THAT(out,
+              HasSubstr(R"("text_offset":[0,1],"token_logprobs":[null,-1],"tokens":["ä","b"])"));
+  EXPECT_THAT(out, HasSubstr(R"("text_offset":[2],"token_logprobs":[-2])"));
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ void OpenAiWhole::WriteCompletionChoice(JsonWriter& json, int32_t index,
   if (turn_.sampling.logprobs < 0) {
     json.Null();
   } else {
-    std::vector<std::optional<TokenLogprobs>> all;
+    std::vector<TokenLogprobs> all;
     if (turn_.echo) {
       all = choice.prompt_logprobs;
     }

@@ -117,12 +117,12 @@ Status WriteGolden(const std::string& path, const std::vector<Entry>& entries) {
 // Piece by piece: a model file is larger than what should be in memory beside the model.
 Result<std::string> DigestOfFile(const std::string& path) {
   TRY_ASSIGN(const RandomAccessFile file, RandomAccessFile::Open(path));
-  std::vector<char> piece(1 << 20);
+  std::vector<std::byte> piece(1 << 20);
   uint64_t digest = 0;
   for (uint64_t at = 0; at < file.size(); at += piece.size()) {
     piece.resize(std::min<uint64_t>(piece.size(), file.size() - at));
     TRY(file.ReadAt(at, piece));
-    digest = Xxh3(BytesOf(std::span<const char>(piece)), digest);
+    digest = Xxh3(BytesOf(std::span<const std::byte>(piece)), digest);
   }
   return ToHex(digest);
 }

@@ -11,10 +11,11 @@ namespace fak::logits {
 
 Result<engine::LoadedEngine> Load(const std::string& path, const LoadOptions& options) {
   engine::EngineOptions limits;
-  limits.max_num_seqs = options.tokens_max;  // bounds the rows of logits as well
-  limits.max_num_batched_tokens = options.tokens_max;
+  limits.scheduler.max_num_seqs = options.tokens_max;  // bounds the rows of logits as well
+  limits.scheduler.max_num_batched_tokens = options.tokens_max;
   limits.kv_cache_dtype = options.kv;
-  limits.kv_blocks = options.tokens_max / limits.block_size + 4;  // a context of 64 at least
+  limits.kv_blocks =
+      options.tokens_max / limits.scheduler.block_size + 4;  // a context of 64 at least
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend,
              tensor::CreateCpuBackend({.isa = options.isa}));
   return engine::LoadEngine(path, std::move(backend), limits);
@@ -23,7 +24,7 @@ Result<engine::LoadedEngine> Load(const std::string& path, const LoadOptions& op
 Result<engine::Trace> RunPrompt(engine::LoadedEngine& engine, std::span<const int32_t> tokens,
                                 Rows rows) {
   const auto count = static_cast<uint32_t>(tokens.size());
-  const uint32_t block_size = engine.options.block_size;
+  const uint32_t block_size = engine.options.scheduler.block_size;
   engine::Sequence sequence;
   for (uint32_t i = 0; i * block_size < count; ++i) {
     sequence.blocks.push_back(tensor::BlockId{i});
