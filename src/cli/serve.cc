@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -38,6 +39,7 @@ struct ServeFlags {
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
+  double request_timeout_s = 0;
   int shutdown_timeout_s = 30;
   int shutdown_settle_ms = 500;
 };
@@ -159,23 +161,35 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
   }
 }
 
-// Not ready first, so that balancers look away; then no new work; then what is open may end.
+// Whether all was sent before the time was over; a second signal ends the waiting too.
+bool AllSent(Latch& sent, Latch& second_signal, std::chrono::milliseconds time) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < deadline &&
+         !second_signal.WaitFor(std::chrono::milliseconds(0))) {
+    if (sent.WaitFor(std::chrono::milliseconds(20))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Not ready first, so that balancers look away; then no new work; then what is open may end, and
+// what can't in time ends with an error.
 void ShutDown(const ServeFlags& flags, gateway::Gateway& front, driver::EngineDriver& driver,
               net::HttpServer& server, Latch& second_signal) {
+  constexpr std::chrono::milliseconds kLastWords{1000};  // for the errors to reach their clients
   Log(LogLevel::kInfo, "shutting down");
   front.SetDraining();
   if (second_signal.WaitFor(std::chrono::milliseconds(flags.shutdown_settle_ms))) {
     return;
   }
-  const auto drained = std::make_shared<Latch>();
-  driver.Drain([drained] { drained->Set(); });
+  driver.Drain([] {});
+  const std::chrono::milliseconds time = std::chrono::seconds(flags.shutdown_timeout_s);
   const auto sent = std::make_shared<Latch>();
-  server.Drain(int64_t{flags.shutdown_timeout_s} * 1000, [sent] { sent->Set(); });
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(flags.shutdown_timeout_s + 1);
-  while (!sent->WaitFor(std::chrono::milliseconds(20)) &&
-         std::chrono::steady_clock::now() < deadline &&
-         !second_signal.WaitFor(std::chrono::milliseconds(0))) {
+  server.Drain((time + kLastWords).count(), [sent] { sent->Set(); });
+  if (!AllSent(*sent, second_signal, time)) {
+    driver.Stop();
+    AllSent(*sent, second_signal, kLastWords);
   }
 }
 
@@ -204,7 +218,8 @@ Status Serve(const ServeFlags& flags) {
                           .maybe_card = served.maybe_card,
                           .keys = std::move(keys),
                           .trust_request_chat_template = flags.trust_request_chat_template,
-                          .cors_origin = flags.allowed_origin},
+                          .cors_origin = flags.allowed_origin,
+                          .request_timeout_ms = std::llround(flags.request_timeout_s * 1000)},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   net::EventLoop loop;
@@ -255,6 +270,9 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   verb.add_option("--log-file", flags.log_file, "Append to this file instead of stderr");
+  verb.add_option("--request-timeout", flags.request_timeout_s,
+                  "Seconds that a request may take, waiting included (default: no bound)")
+      ->check(CLI::Range(0.0, 1e6));
   verb.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                   "Seconds that open requests get after SIGTERM")
       ->capture_default_str();

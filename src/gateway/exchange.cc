@@ -7,11 +7,11 @@
 namespace fak::gateway {
 
 OpenAiExchange::OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
-                               std::string request_id,
+                               net::HttpHeaders headers,
                                std::shared_ptr<net::ResponseWriter> response, const Clock& clock,
                                OnEnd on_end)
     : turn_(std::move(turn)),
-      request_id_(std::move(request_id)),
+      headers_(std::move(headers)),
       response_(std::move(response)),
       clock_(clock),
       on_end_(std::move(on_end)) {
@@ -23,7 +23,9 @@ OpenAiExchange::OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::Ans
 }
 
 net::HttpHeaders OpenAiExchange::Headers(std::string_view content_type) const {
-  return {{"content-type", std::string(content_type)}, {"x-request-id", request_id_}};
+  net::HttpHeaders headers = headers_;
+  headers.Add("content-type", std::string(content_type));
+  return headers;
 }
 
 void OpenAiExchange::OnEvent(wire::Event event) noexcept {

@@ -26,8 +26,9 @@ class OpenAiExchange final : public driver::EventSink {
  public:
   using OnEnd = std::function<void(const ExchangeEnd&)>;
 
+  // headers: of every answer, whatever it is.
   OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
-                 std::string request_id, std::shared_ptr<net::ResponseWriter> response,
+                 net::HttpHeaders headers, std::shared_ptr<net::ResponseWriter> response,
                  const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
@@ -41,7 +42,7 @@ class OpenAiExchange final : public driver::EventSink {
   net::HttpHeaders Headers(std::string_view content_type) const;
 
   const std::shared_ptr<const wire::Turn> turn_;
-  const std::string request_id_;
+  const net::HttpHeaders headers_;
   const std::shared_ptr<net::ResponseWriter> response_;
   const Clock& clock_;
   OnEnd on_end_;

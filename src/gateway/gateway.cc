@@ -128,16 +128,20 @@ std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Rout
   return std::nullopt;
 }
 
-net::HttpResponse Gateway::ErrorResponse(const Error& error, std::string_view request_id) const {
-  const int status = HttpStatusOf(error);
-  net::HttpHeaders headers = {{"content-type", "application/json"}};
-  if (!request_id.empty()) {
-    headers.Add("x-request-id", std::string(request_id));
+RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
+  RequestContext context;
+  context.request_id = RandomId(random_, "req-");
+  context.shown_id = ShownIdOf(request, context.request_id);
+  context.traceparent = request.headers.Get("traceparent").value_or("");
+  context.arrival_ns = clock_.NowNs();
+  context.wall_ns = clock_.WallNs();
+  if (options_.request_timeout_ms > 0) {
+    context.deadline_ns = context.arrival_ns + options_.request_timeout_ms * kNsPerMs;
   }
-  if (status == 401) {
-    headers.Add("www-authenticate", "Bearer");
+  if (const std::optional<Tenant> tenant = options_.keys.Find(request.headers)) {
+    context.tenant = *tenant;
   }
-  return {status, std::move(headers), wire::OpenAiErrorBody(error)};
+  return context;
 }
 
 std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
@@ -146,31 +150,26 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
   }
   const Route* route = FindRoute(Routes(), head.method, Canonical(head.path()), nullptr);
   if (const std::optional<Error> error = Authorize(head, route)) {
-    return ErrorResponse(*error, "");
+    return Refusal({head, nullptr, ContextOf(head), ""}, *error, HttpStatusOf(*error));
   }
   return std::nullopt;
 }
 
-void Gateway::AddCors(const net::HttpRequest& request, net::HttpHeaders& headers) const {
-  if (!options_.cors_origin.empty() && request.headers.Has("origin")) {
-    headers.Set("access-control-allow-origin", options_.cors_origin);
-    headers.Set("access-control-allow-headers", "*");
-    headers.Set("access-control-allow-methods", "GET, POST, OPTIONS");
+net::HttpHeaders Gateway::HeadersOf(const Call& call) const {
+  net::HttpHeaders headers = {{"x-request-id", call.context.shown_id}};
+  if (!options_.cors_origin.empty() && call.request.headers.Has("origin")) {
+    headers.Add("access-control-allow-origin", options_.cors_origin);
+    headers.Add("access-control-allow-headers", "*");
+    headers.Add("access-control-allow-methods", "GET, POST, OPTIONS");
   }
+  return headers;
 }
 
 void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::ResponseWriter> response) {
   auto call = std::make_shared<Call>();
   call->request = std::move(request);
   call->response = std::move(response);
-  call->context.request_id = RandomId(random_, "req-");
-  call->context.shown_id = ShownIdOf(call->request, call->context.request_id);
-  call->context.traceparent = call->request.headers.Get("traceparent").value_or("");
-  call->context.arrival_ns = clock_.NowNs();
-  call->context.wall_ns = clock_.WallNs();
-  if (const std::optional<Tenant> tenant = options_.keys.Find(call->request.headers)) {
-    call->context.tenant = *tenant;
-  }
+  call->context = ContextOf(call->request);
   if (call->request.method == "OPTIONS" && !options_.cors_origin.empty()) {
     Answer(*call, 204, "");
     return;
@@ -180,12 +179,10 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
   const Route* route = FindRoute(Routes(), call->request.method, path, &known_path);
   if (route == nullptr) {
     if (known_path) {
-      call->response->Send(
-          {405,
-           {{"content-type", "application/json"}, {"x-request-id", call->context.shown_id}},
-           wire::OpenAiErrorBody(
-               {Code::kInvalidArgument,
-                call->request.method + " is not offered at " + std::string(path)})});
+      Refuse(*call,
+             {Code::kInvalidArgument,
+              call->request.method + " is not offered at " + std::string(path)},
+             405);
       return;
     }
     Refuse(*call, {Code::kNotFound, "there is no " + std::string(path) + " here"});
@@ -201,15 +198,14 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
 }
 
 net::HttpResponse Gateway::OnFault(const net::HttpFault& fault) {
-  return {fault.status, {{"content-type", "application/json"}}, wire::OpenAiErrorBody(fault.error)};
+  return Refusal({fault.request, nullptr, ContextOf(fault.request), ""}, fault.error, fault.status);
 }
 
 void Gateway::Answer(Call& call, int status, std::string body, std::string_view content_type) {
-  net::HttpHeaders headers = {{"x-request-id", call.context.shown_id}};
+  net::HttpHeaders headers = HeadersOf(call);
   if (!body.empty()) {
     headers.Add("content-type", std::string(content_type));
   }
-  AddCors(call.request, headers);
   ExchangeEnd end;
   end.status = status;
   LogAccess(call, end);
@@ -217,16 +213,27 @@ void Gateway::Answer(Call& call, int status, std::string body, std::string_view 
 }
 
 void Gateway::Refuse(Call& call, const Error& error) {
-  net::HttpResponse response = ErrorResponse(error, call.context.shown_id);
-  AddCors(call.request, response.headers);
+  Refuse(call, error, HttpStatusOf(error));
+}
+
+void Gateway::Refuse(Call& call, const Error& error, int status) {
+  call.response->Send(Refusal(call, error, status));
+}
+
+net::HttpResponse Gateway::Refusal(const Call& call, const Error& error, int status) const {
+  net::HttpHeaders headers = HeadersOf(call);
+  headers.Add("content-type", "application/json");
+  if (status == 401) {
+    headers.Add("www-authenticate", "Bearer");
+  }
   if (error.retry_after_s > 0) {
-    response.headers.Add("retry-after", std::to_string(error.retry_after_s));
+    headers.Add("retry-after", std::to_string(error.retry_after_s));
   }
   ExchangeEnd end;
-  end.status = response.status;
+  end.status = status;
   end.error = error;
   LogAccess(call, end);
-  call.response->Send(std::move(response));
+  return {status, std::move(headers), wire::OpenAiErrorBody(error)};
 }
 
 void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
@@ -251,6 +258,8 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   }
   if (!call.model.empty()) {
     fields.push_back({"model", std::string_view(call.model)});
+  }
+  if (call.generates) {
     fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});
     fields.push_back({"completion_tokens", int64_t{end.usage.completion_tokens}});
     if (end.first_byte_ns != 0) {
@@ -349,11 +358,12 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, prepared.error());
     return;
   }
+  call->generates = true;
   const bool chat = turn->surface == wire::Surface::kChat;
   wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.shown_id, call->model,
                         call->context.wall_ns / kNsPerSecond};
   auto exchange = std::make_shared<OpenAiExchange>(
-      turn, std::move(head), call->context.shown_id, call->response, clock_,
+      turn, std::move(head), HeadersOf(*call), call->response, clock_,
       [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
   call->request.body = {};  // the document has it
   if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {

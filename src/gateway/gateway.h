@@ -31,6 +31,7 @@ struct GatewayOptions {
   // Exactly this origin, or "*", may call from a browser; empty: none.
   std::string cors_origin;
   size_t prepare_threads = 1;
+  int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
@@ -55,7 +56,8 @@ class Gateway final : public net::HttpHandler {
     net::HttpRequest request;
     std::shared_ptr<net::ResponseWriter> response;
     RequestContext context;
-    std::string model;  // for the access log
+    std::string model;       // for the access log
+    bool generates = false;  // it has tokens to tell of
   };
   using Handler = void (Gateway::*)(std::shared_ptr<Call>);
   struct Route {
@@ -67,16 +69,20 @@ class Gateway final : public net::HttpHandler {
   };
   static std::span<const Route> Routes();
 
+  RequestContext ContextOf(const net::HttpRequest& request) const;
   std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
   void Answer(Call& call, int status, std::string body,
               std::string_view content_type = "application/json");
   void Refuse(Call& call, const Error& error);
+  void Refuse(Call& call, const Error& error, int status);
+  // An error's answer, logged; for those who can't send it themselves.
+  net::HttpResponse Refusal(const Call& call, const Error& error, int status) const;
   void LogAccess(const Call& call, const ExchangeEnd& end) const;
-  net::HttpResponse ErrorResponse(const Error& error, std::string_view request_id) const;
   Status CheckModel(const std::string& asked) const;
   std::string ShownModel(const std::string& asked) const;
   Result<std::shared_ptr<const text::ModelCard>> CardFor(const wire::Turn& turn) const;
-  void AddCors(const net::HttpRequest& request, net::HttpHeaders& headers) const;
+  // Of every answer.
+  net::HttpHeaders HeadersOf(const Call& call) const;
 
   // Routes.
   void Chat(std::shared_ptr<Call> call);

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "gateway/openapi.h"
 #include "net/http_client.h"
+#include "net/test_support.h"
 
 namespace fak::gateway {
 namespace {
@@ -56,6 +59,9 @@ class GatewayTest : public ::testing::Test {
     }
     gateway_ = std::make_unique<Gateway>(std::move(options), driver_, metrics_,
                                          metrics_.MakeEmitter({.worker = "w"}), clock_, random_);
+    Listen();
+  }
+  void Listen() {
     loop_.Start("gateway");
     server_ = *net::HttpServer::Start(loop_, {}, *gateway_);
     client_loop_.Start("client");
@@ -189,6 +195,63 @@ TEST_F(GatewayTest, TheTenantIsPartOfTheSalt) {
   EXPECT_THAT(alice, HasSubstr("s"));
 }
 
+TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_access.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  GatewayOptions options;
+  options.keys.Add("good", {"alice", 1.0, false});
+  Start(std::move(options));
+  const net::HttpHeaders good = {{"x-api-key", "good"}};
+  const std::tuple<const char*, const char*, net::HttpHeaders, int> kCases[] = {
+      {"GET", "/v1/models", {}, 401},  // before the body
+      {"GET", "/v1/fak/load", good, 403}, {"GET", "/v1/none", good, 404},
+      {"POST", "/v1/models", good, 405},  {"POST", "/v1/completions", good, 400},
+  };
+  for (auto [method, target, headers, status] : kCases) {
+    headers.Add("x-request-id", "mine-" + std::to_string(status));
+    const auto response = Ask(method, target, "{}", headers);
+    EXPECT_EQ(response.status, status);
+    EXPECT_EQ(response.headers.Get("x-request-id"), "mine-" + std::to_string(status));
+  }
+  net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
+  socket.Send(
+      "POST /v1/completions HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine-413\r\n"
+      "x-api-key: good\r\nContent-Length: 99999999999\r\n\r\n");
+  EXPECT_THAT(socket.ReadAll(), HasSubstr("\r\nx-request-id: mine-413\r\n"));
+  StopLog();
+  const std::string log = *ReadFile(log_file, 1 << 20);
+  for (const auto& [method, target, headers, status] : kCases) {
+    EXPECT_THAT(log, HasSubstr("\"method\":\"" + std::string(method) + "\",\"path\":\"" + target +
+                               "\",\"status\":" + std::to_string(status)));
+    EXPECT_THAT(log, HasSubstr("\"request_id\":\"mine-" + std::to_string(status) + "\""));
+  }
+  EXPECT_THAT(log, HasSubstr("\"path\":\"/v1/completions\",\"status\":413"));
+  EXPECT_THAT(log, HasSubstr("\"error\":\"payload_too_large\""));
+}
+
+TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_tokens.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  driver_.events_ = {wire::RawChunk{"{}"}, wire::Finish{}, wire::UsageReport{{7, 3, -1, -1}},
+                     wire::Done{}};
+  gateway_ = std::make_unique<Gateway>(GatewayOptions{}, driver_, metrics_,
+                                       metrics_.MakeEmitter({.worker = "w"}), clock_, random_);
+  Listen();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 200);
+  StopLog();
+  EXPECT_THAT(*ReadFile(log_file, 1 << 20),
+              HasSubstr("\"prompt_tokens\":7,\"completion_tokens\":3"));
+}
+
+TEST_F(GatewayTest, TheRequestTimeoutBecomesADeadlineFromArrival) {
+  GatewayOptions options;
+  options.request_timeout_ms = 1500;
+  Start(std::move(options));
+  Ask("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(driver_.prepared_->deadline_ns, driver_.prepared_->arrival_ns + 1500 * kNsPerMs);
+  EXPECT_THAT(driver::DeadlineError(*driver_.prepared_).detail, HasSubstr("1500 ms"));
+}
+
 TEST_F(GatewayTest, IsNotReadyWhenDraining) {
   Start();
   gateway_->SetDraining();
@@ -216,6 +279,11 @@ TEST_F(GatewayTest, AnswersPreflightsOfTheAllowedOrigin) {
   const auto response = Ask("OPTIONS", "/v1/models", "", {{"origin", "http://a"}});
   EXPECT_EQ(response.status, 204);
   EXPECT_EQ(response.headers.Get("access-control-allow-origin"), "http://a");
+  for (const char* body : {kChat, "{"}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", body, {{"origin", "http://a"}})
+                  .headers.Get("access-control-allow-origin"),
+              "http://a");
+  }
 }
 
 TEST(OpenApi, IsJsonAndNamesTheRoutes) {

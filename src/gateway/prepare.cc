@@ -121,6 +121,7 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
   prepared->cache_salt = FoldSalt(context.tenant.name, turn->cache_salt);
   prepared->priority = turn->priority;
   prepared->arrival_ns = context.arrival_ns;
+  prepared->deadline_ns = context.deadline_ns;
   prepared->traceparent = context.traceparent;
   if (turn->surface == wire::Surface::kCompletion) {
     for (const wire::PromptInput& input : turn->prompts) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -18,7 +19,8 @@ struct RequestContext {
   std::string traceparent;
   Tenant tenant;
   int64_t arrival_ns = 0;  // Clock::NowNs
-  int64_t wall_ns = 0;     // Clock::WallNs, for templates that show the date
+  std::optional<int64_t> deadline_ns;
+  int64_t wall_ns = 0;  // Clock::WallNs, for templates that show the date
 };
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose

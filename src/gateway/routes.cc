@@ -28,7 +28,7 @@ void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
   json.EndObject();
 }
 
-Result<std::vector<int32_t>> TokensOf(const Json& document) {
+Result<std::vector<int32_t>> TokensOf(const Json& document, int32_t vocabulary) {
   const Json* tokens = document.Find("tokens");
   if (tokens == nullptr || !tokens->is_array()) {
     return Fail(Code::kInvalidArgument, "tokens: must be a list of token ids", "tokens");
@@ -37,8 +37,10 @@ Result<std::vector<int32_t>> TokensOf(const Json& document) {
   ids.reserve(tokens->array().size());
   for (const Json& token : tokens->array()) {
     const std::optional<int64_t> id = token.is_number() ? token.AsInt() : std::nullopt;
-    if (!id || *id < 0 || *id > limits::kVocabularyMax) {
-      return Fail(Code::kInvalidArgument, "tokens: must be a list of token ids", "tokens");
+    if (!id || *id < 0 || *id >= vocabulary) {
+      return Fail(Code::kInvalidArgument,
+                  "tokens: must be a list of token ids below " + std::to_string(vocabulary),
+                  "tokens");
     }
     ids.push_back(static_cast<int32_t>(*id));
   }
@@ -150,7 +152,7 @@ void Gateway::Detokenize(std::shared_ptr<Call> call) {
     Refuse(*call, document.error());
     return;
   }
-  const auto tokens = TokensOf(*document);
+  const auto tokens = TokensOf(*document, options_.maybe_card->tokenizer->vocab_size());
   if (!tokens) {
     Refuse(*call, tokens.error());
     return;

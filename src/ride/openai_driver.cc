@@ -1,5 +1,6 @@
 #include "ride/openai_driver.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/limits.h"
@@ -33,9 +34,18 @@ Json EditDocument(const driver::Prepared& prepared, const std::string& model,
 // One request at the upstream. Loop thread.
 class OpenAiDriver::Exchange {
  public:
-  Exchange(OpenAiDriver& owner, std::string id, std::shared_ptr<driver::EventSink> sink,
-           bool streamed, bool withhold_usage)
-      : owner_(owner), id_(std::move(id)), relay_(std::move(sink), streamed, withhold_usage) {}
+  Exchange(OpenAiDriver& owner, std::shared_ptr<const driver::Prepared> prepared,
+           std::shared_ptr<driver::EventSink> sink, bool withhold_usage)
+      : owner_(owner),
+        prepared_(std::move(prepared)),
+        id_(prepared_->request_id),
+        relay_(std::move(sink), prepared_->turn->stream, withhold_usage),
+        deadline_(owner.loop_.timers(), [this] { owner_.End(id_, DeadlineError(*prepared_)); }) {
+    if (prepared_->deadline_ns) {
+      deadline_.ArmMs(std::max<int64_t>(
+          0, (*prepared_->deadline_ns - owner.loop_.NowNs() + kNsPerMs - 1) / kNsPerMs));
+    }
+  }
 
   // The client's sink; the exchange itself is kept by the driver.
   class Sink final : public net::HttpResponseSink {
@@ -94,8 +104,10 @@ class OpenAiDriver::Exchange {
   }
 
   OpenAiDriver& owner_;
-  const std::string id_;
+  const std::shared_ptr<const driver::Prepared> prepared_;
+  const std::string& id_;
   OpenAiRelay relay_;
+  net::Timer deadline_;
   std::shared_ptr<net::HttpExchange> handle_;
   int status_ = 0;
   std::string retry_after_;
@@ -281,8 +293,7 @@ void OpenAiDriver::Send(std::shared_ptr<const driver::Prepared> prepared,
     request.headers.Add("traceparent", prepared->traceparent);
   }
   request.body = document.Dump();
-  auto exchange = std::make_shared<Exchange>(*this, id, std::move(sink), prepared->turn->stream,
-                                             withhold_usage);
+  auto exchange = std::make_shared<Exchange>(*this, prepared, std::move(sink), withhold_usage);
   open_.emplace(id, exchange);
   exchange->SetHandle(
       client_->Send(std::move(request), std::make_unique<Exchange::Sink>(exchange)));
@@ -301,13 +312,15 @@ void OpenAiDriver::Forget(const std::string& request_id) {
 }
 
 void OpenAiDriver::Cancel(std::string_view request_id) {
-  loop_.Post([this, id = std::string(request_id)] {
-    if (const auto found = open_.find(id); found != open_.end()) {
-      const std::shared_ptr<Exchange> exchange = found->second;
-      exchange->Abort({Code::kCancelled, "cancelled"});
-      Forget(id);
-    }
-  });
+  loop_.Post([this, id = std::string(request_id)] { End(id, {Code::kCancelled, "cancelled"}); });
+}
+
+void OpenAiDriver::End(const std::string& request_id, Error error) {
+  if (const auto found = open_.find(request_id); found != open_.end()) {
+    const std::shared_ptr<Exchange> exchange = found->second;
+    exchange->Abort(std::move(error));
+    Forget(request_id);
+  }
 }
 
 void OpenAiDriver::Drain(std::function<void()> done) {

@@ -49,6 +49,7 @@ class OpenAiDriver final : public driver::EngineDriver {
   void Send(std::shared_ptr<const driver::Prepared> prepared,
             std::shared_ptr<driver::EventSink> sink);
   void Forget(const std::string& request_id);
+  void End(const std::string& request_id, Error error);
   void StartProbe();
   void TakeModels(std::vector<std::string> models, int32_t context);
   void ProbeFailed(std::string why);

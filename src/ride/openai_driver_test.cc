@@ -127,6 +127,24 @@ TEST(OpenAiDriver, SendsTheClientsDocumentWithOnlyItsEdits) {
   EXPECT_EQ(sink->Wait<wire::RawChunk>()->json, kAnswer);
 }
 
+TEST(OpenAiDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {
+  Upstream upstream;
+  upstream.hold_ = true;
+  const auto driver =
+      *OpenAiDriver::Make({.name = "u", .engine = "openai", .url = upstream.url()}, {});
+  ASSERT_TRUE(driver->Start());
+  auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
+  prepared->arrival_ns = Clock::Real().NowNs();
+  prepared->deadline_ns = prepared->arrival_ns + 50 * kNsPerMs;
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(prepared, sink));
+  const auto failed = sink->Wait<wire::Failed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error.code, Code::kDeadlineExceeded);
+  EXPECT_GE(Clock::Real().NowNs(), *prepared->deadline_ns);
+  EXPECT_TRUE(upstream.WaitGone());
+}
+
 TEST(OpenAiDriver, TurnsFailuresIntoTypedErrors) {
   Upstream upstream;
   upstream.status_ = 422;
