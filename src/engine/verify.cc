@@ -14,6 +14,9 @@ namespace {
 
 using tensor::KvType;
 
+// One a core, for references: scalar kernels are slow. Cells of one thread are compared with it.
+constexpr uint32_t kAllThreads = 0;
+
 std::vector<int32_t> Prefix(const std::vector<int32_t>& tokens, uint32_t count) {
   return {tokens.begin(), tokens.begin() + count};
 }
@@ -100,7 +103,7 @@ Status Verifier::MakeReferences(KvType kv) {
     if (type != kv) {
       continue;
     }
-    const VerifyCell cell{.kv = kv};
+    const VerifyCell cell{.threads = kAllThreads, .kv = kv};
     Progress("reference of " + std::to_string(length) + " tokens, " + std::string(KvTypeName(kv)) +
              " KV");
     TRY(Load(cell));

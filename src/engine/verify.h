@@ -52,8 +52,8 @@ struct VerifyOptions {
 };
 
 // Walks the matrix over a model file: every cell's KV and logits must have the bits of the
-// reference, which is batch 1, the whole prompt at once, cold, one thread, the scalar kernels. Then
-// three controls that must differ: another prompt, a flipped bit of KV, a product summed in another
+// reference, which is batch 1, the whole prompt at once, cold, the scalar kernels. Then three
+// controls that must differ: another prompt, a flipped bit of KV, a product summed in another
 // order. One engine is in memory at a time; the caller's thread does the stepping. Blocks: seconds
 // for a tiny model, minutes for a small one. Errors: the model's (LoadEngine), kUnsupported when
 // its context is shorter than the longest prompt.

@@ -46,7 +46,7 @@ std::string_view VerifyCoverName(VerifyCover cover);
 // of 16: the second token that follows fills it, so a sequence whose whole prompt went into one
 // step can still run out of blocks before its last token.
 inline constexpr uint32_t kVerifyPromptShort = 4 * 16 + 14;
-inline constexpr uint32_t kVerifyPromptLong = 37 * 16 + 14;
+inline constexpr uint32_t kVerifyPromptLong = 33 * 16 + 14;
 uint32_t VerifyPromptTokens(VerifyCover cover, const VerifyCell& cell);
 
 // The axes are those of the project's promise; isas: the instruction sets to walk. Cheap cells are
