@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tensor/spec/random.h"
@@ -15,15 +16,8 @@ namespace {
 
 constexpr float kGreedyBelow = 1e-5f;
 constexpr uint32_t kChunk = 1024;  // tokens whose weights are computed at a time
-// Buckets of the histogram: 1/32 of a nat each. Weights are 0 from 28 nats on.
-constexpr float kBucketsPerNat = 32.0f;
-constexpr uint32_t kBuckets = 1024;
-constexpr uint32_t kNoBucket = kBuckets - 1;
-
-uint32_t BucketOf(float tempered, float max) {
-  return static_cast<uint32_t>(
-      std::min((max - tempered) * kBucketsPerNat, static_cast<float>(kNoBucket)));
-}
+// Tokens whose largest logit is noted, so that cuts pass by those that have nothing for them.
+constexpr uint32_t kGroup = 128;
 
 bool Before(const auto& a, const auto& b) {
   return a.key < b.key || (a.key == b.key && a.token < b.token);
@@ -75,13 +69,11 @@ void Sampler::Sample(std::span<const float> logits, const LogitPeak& peak, const
     if (spec.temperature < kGreedyBelow) {
       result.token = static_cast<int32_t>(best);
     } else {
-      adjusted_.resize(logits.size());
-      kernels_.divide(adjusted.data(), spec.temperature, Size(adjusted), adjusted_.data());
-      const float max = adjusted_[best];
-      if (spec::IsNonFinite(max)) {
+      const std::span<const float> tempered = Temper(adjusted, spec.temperature);
+      if (spec::IsNonFinite(tempered[best])) {
         return;
       }
-      result.token = Draw(adjusted_, max, spec);
+      result.token = Draw(tempered, tempered[best], spec);
     }
   }
   if (spec.top_logprobs >= 0 || spec.score_token >= 0) {
@@ -165,6 +157,15 @@ std::span<const float> Sampler::Adjust(std::span<const float> logits, const Samp
   return adjusted_;
 }
 
+std::span<const float> Sampler::Temper(std::span<const float> adjusted, float temperature) {
+  if (temperature == 1.0f) {
+    return adjusted;
+  }
+  adjusted_.resize(adjusted.size());
+  kernels_.divide(adjusted.data(), temperature, Size(adjusted), adjusted_.data());
+  return adjusted_;
+}
+
 int32_t Sampler::Draw(std::span<const float> tempered, float max, const SampleSpec& spec) {
   const uint64_t bits = spec::SampleBits(spec.seed, spec.choice, spec.position);
   const bool cut_k = spec.top_k > 0 && spec.top_k < static_cast<int32_t>(tempered.size());
@@ -173,23 +174,21 @@ int32_t Sampler::Draw(std::span<const float> tempered, float max, const SampleSp
   if (!cut_k && !cut_p && !cut_typical && spec.min_p <= 0.0f) {
     return DrawFromAll(tempered, max, bits);
   }
-  Gather(tempered, max, spec);
+  NoteGroups(tempered);
+  const Floor floor = FloorOf(spec.min_p, max);
   if (cut_k) {
-    KeepTopK(static_cast<uint32_t>(spec.top_k));
+    GatherTop(tempered, max, floor, static_cast<uint32_t>(spec.top_k));
+  } else if (cut_p && !cut_typical && spec.min_p <= 0.0f) {
+    GatherMass(tempered, max, floor, spec.top_p);
+    return DrawFromCandidates(bits);
+  } else {
+    Gather(tempered, max, floor);
   }
   if (cut_typical) {
     KeepTypical(spec.typical_p, max);
   }
   if (cut_p) {
-    // With top_p alone the candidates are only those it could keep; the histogram has the rest.
-    uint64_t total = CandidateWeight();
-    if (!cut_k && !cut_typical) {
-      total = 0;
-      for (const uint64_t weight : bucket_weights_) {
-        total += weight;
-      }
-    }
-    KeepMass(spec::MassTarget(spec.top_p, total));
+    KeepMass(spec::MassTarget(spec.top_p, CandidateWeight()));
   }
   return DrawFromCandidates(bits);
 }
@@ -227,60 +226,81 @@ int32_t Sampler::DrawFromCandidates(uint64_t bits) const {
   return candidates_[i].token;
 }
 
-// Fills the histogram with all tokens that min_p leaves, and candidates_ with those of them that
-// top_k and top_p could keep.
-void Sampler::Gather(std::span<const float> tempered, float max, const SampleSpec& spec) {
-  const uint64_t least =
-      std::max<uint64_t>(1, spec.min_p > 0.0f ? spec::MinPThreshold(spec.min_p) : 0);
-  bucket_weights_.assign(kBuckets, 0);
-  bucket_counts_.assign(kBuckets, 0);
-  uint64_t weights[kChunk];
-  const auto for_each = [&](auto visit) {
-    for (size_t first = 0; first < tempered.size(); first += kChunk) {
-      const uint32_t n = static_cast<uint32_t>(std::min<size_t>(kChunk, tempered.size() - first));
-      kernels_.weights(tempered.data() + first, max, n, weights);
-      for (uint32_t i = 0; i < n; ++i) {
-        if (weights[i] >= least) {
-          visit(first + i, weights[i], BucketOf(tempered[first + i], max));
-        }
-      }
-    }
-  };
-  for_each([&](size_t, uint64_t weight, uint32_t bucket) {
-    bucket_weights_[bucket] += weight;
-    ++bucket_counts_[bucket];
-  });
-  const uint32_t last = LastBucket(spec);
-  candidates_.clear();
-  for_each([&](size_t token, uint64_t weight, uint32_t bucket) {
-    if (bucket <= last) {
-      candidates_.push_back({-static_cast<double>(tempered[token]), weight,
-                             static_cast<int32_t>(token), tempered[token]});
-    }
-  });
+void Sampler::NoteGroups(std::span<const float> tempered) {
+  group_maxima_.clear();
+  for (size_t first = 0; first < tempered.size(); first += kGroup) {
+    const std::span<const float> group =
+        tempered.subspan(first, std::min<size_t>(kGroup, tempered.size() - first));
+    group_maxima_.push_back(kernels_.max_of(group.data(), Size(group)));
+  }
 }
 
-// The bucket that the first cut runs through, when it is top_k or top_p.
-uint32_t Sampler::LastBucket(const SampleSpec& spec) const {
-  uint64_t target = 0;
-  if (spec.top_k <= 0 && spec.typical_p >= 1.0f && spec.top_p < 1.0f) {
-    for (const uint64_t weight : bucket_weights_) {
-      target += weight;
-    }
-    target = spec::MassTarget(spec.top_p, target);
-  } else if (spec.top_k <= 0) {
-    return kNoBucket;
+// What min_p leaves. The logit is a bound from below, so that little is lost by its not being
+// exact.
+Sampler::Floor Sampler::FloorOf(float min_p, float max) {
+  const uint64_t weight = std::max<uint64_t>(1, min_p > 0.0f ? spec::MinPThreshold(min_p) : 0);
+  const double logit = double{max} + std::log(static_cast<double>(weight) * 0x1p-40) - 0.01;
+  return {weight,
+          std::nextafter(static_cast<float>(logit), -std::numeric_limits<float>::infinity())};
+}
+
+// A logit that at least k tokens reach, and not many more: the k-th largest of the groups' maxima.
+float Sampler::ReachedBy(uint32_t k) {
+  if (k > group_maxima_.size()) {
+    return -std::numeric_limits<float>::infinity();
   }
-  uint64_t mass = 0;
-  uint64_t count = 0;
-  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-    mass += bucket_weights_[bucket];
-    count += bucket_counts_[bucket];
-    if (spec.top_k > 0 ? count >= static_cast<uint64_t>(spec.top_k) : mass >= target && mass > 0) {
-      return bucket;
+  group_order_ = group_maxima_;
+  const auto kth = group_order_.begin() + (k - 1);
+  std::nth_element(group_order_.begin(), kth, group_order_.end(), std::greater<>());
+  return *kth;
+}
+
+// candidates_ = all tokens that reach the floor.
+void Sampler::Gather(std::span<const float> tempered, float max, const Floor& floor) {
+  candidates_.clear();
+  uint64_t weights[kGroup];
+  for (size_t g = 0; g < group_maxima_.size(); ++g) {
+    if (group_maxima_[g] < floor.logit) {
+      continue;
+    }
+    const size_t first = g * kGroup;
+    const size_t n = std::min<size_t>(kGroup, tempered.size() - first);
+    kernels_.weights(tempered.data() + first, max, static_cast<uint32_t>(n), weights);
+    for (size_t i = 0; i < n; ++i) {
+      const float x = tempered[first + i];
+      if (x >= floor.logit && weights[i] >= floor.weight) {
+        candidates_.push_back(
+            {-static_cast<double>(x), weights[i], static_cast<int32_t>(first + i), x});
+      }
     }
   }
-  return kNoBucket;
+}
+
+// The first k in rank order of what reaches the floor.
+void Sampler::GatherTop(std::span<const float> tempered, float max, const Floor& floor,
+                        uint32_t k) {
+  const float reached = std::max(ReachedBy(k), floor.logit);
+  Gather(tempered, max, {floor.weight, reached});
+  // Some of the k may have weighed too little.
+  if (candidates_.size() < k && reached > floor.logit) {
+    Gather(tempered, max, floor);
+  }
+  KeepTopK(k);
+}
+
+// The first in rank order that have the share top_p of all weight.
+void Sampler::GatherMass(std::span<const float> tempered, float max, const Floor& floor,
+                         float top_p) {
+  const uint64_t target =
+      spec::MassTarget(top_p, kernels_.weight_sum(tempered.data(), max, Size(tempered)));
+  for (uint32_t k = 64; true; k *= 8) {
+    const float reached = std::max(ReachedBy(k), floor.logit);
+    Gather(tempered, max, {floor.weight, reached});
+    if (CandidateWeight() >= target || reached == floor.logit) {
+      break;
+    }
+  }
+  KeepMass(target);
 }
 
 uint64_t Sampler::CandidateWeight() const {

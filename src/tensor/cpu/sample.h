@@ -30,8 +30,8 @@ struct LogitPeak {
 //   / temperature; weights floor(exp(l - max) · 2^40); tokens of weight 0 are dropped
 //   min_p, top_k, typical_p, top_p, each over what the one before left; at least one token stays
 //   the draw: ids ascending, running sum of weights
-// Sums are integers, so any order of work gives the same token. The vocabulary is never sorted: a
-// histogram over distance from the maximum finds the few that a cut runs through.
+// Sums are integers, so any order of work gives the same token. The vocabulary is never sorted: the
+// maxima of groups of tokens bound what a cut can leave, and groups below that are passed by.
 //
 // One Sampler a thread: it holds scratch of a few bytes a token that grows on first use.
 class Sampler {
@@ -56,11 +56,22 @@ class Sampler {
                       const SampleSpec& spec, SampleResult& result);
   void FillTop(std::span<const float> logits, uint32_t n, double log_sum_exp, SampleResult& result);
   std::span<const float> Adjust(std::span<const float> logits, const SampleSpec& spec);
+  // What a token must have at least to be a candidate.
+  struct Floor {
+    uint64_t weight = 1;
+    float logit = 0.0f;
+  };
+
+  std::span<const float> Temper(std::span<const float> adjusted, float temperature);
   int32_t Draw(std::span<const float> tempered, float max, const SampleSpec& spec);
   int32_t DrawFromAll(std::span<const float> tempered, float max, uint64_t bits);
   int32_t DrawFromCandidates(uint64_t bits) const;
-  void Gather(std::span<const float> tempered, float max, const SampleSpec& spec);
-  uint32_t LastBucket(const SampleSpec& spec) const;
+  void NoteGroups(std::span<const float> tempered);
+  static Floor FloorOf(float min_p, float max);
+  float ReachedBy(uint32_t k);
+  void Gather(std::span<const float> tempered, float max, const Floor& floor);
+  void GatherTop(std::span<const float> tempered, float max, const Floor& floor, uint32_t k);
+  void GatherMass(std::span<const float> tempered, float max, const Floor& floor, float top_p);
   void KeepTopK(uint32_t k);
   void KeepMass(uint64_t target);
   void KeepTypical(float typical_p, float max);
@@ -69,8 +80,8 @@ class Sampler {
   const Kernels& kernels_;
   std::vector<float> adjusted_;
   std::vector<uint64_t> chunk_sums_;
-  std::vector<uint64_t> bucket_weights_;
-  std::vector<uint32_t> bucket_counts_;
+  std::vector<float> group_maxima_;
+  std::vector<float> group_order_;     // scratch
   std::vector<Candidate> candidates_;  // ids ascending
   std::vector<Candidate> order_;       // scratch of the cuts
   std::vector<TokenLogprob> heap_;

@@ -190,7 +190,7 @@ TEST_P(EverySampler, FindsTheSamePeakInAnyPartsOfARow) {
 TEST_P(EverySampler, DrawsWhatTheSpecificationDraws) {
   const std::vector<TokenCount> counts = {{3, 2, true}, {10, 0, true}, {77, 5, false}};
   const std::vector<TokenBias> bias = {{5, 4.0f}, {9, -kInf}};
-  std::vector<uint64_t> allowed(40, 0xf0f0f0f0ff00ff0full);
+  std::vector<uint64_t> allowed(313, 0xf0f0f0f0ff00ff0full);
   const std::vector<SampleSpec> specs = {
       {},
       {.temperature = 0.0f},
@@ -207,6 +207,12 @@ TEST_P(EverySampler, DrawsWhatTheSpecificationDraws) {
       {.typical_p = 0.5f},
       {.top_k = 50, .top_p = 0.8f},
       {.temperature = 0.8f, .top_k = 60, .top_p = 0.95f, .min_p = 0.02f, .typical_p = 0.9f},
+      {.top_k = 3, .min_p = 0.3f},
+      {.top_k = 15, .top_p = 0.97f, .min_p = 0.0001f},
+      {.top_p = 0.9f, .min_p = 0.01f},
+      {.top_p = 0.9f, .typical_p = 0.7f},
+      {.temperature = 30.0f, .top_p = 0.99f},
+      {.temperature = 0.05f, .top_k = 18, .top_p = 0.99f},
       {.presence_penalty = 0.7f,
        .frequency_penalty = 0.4f,
        .repetition_penalty = 1.3f,
@@ -215,11 +221,11 @@ TEST_P(EverySampler, DrawsWhatTheSpecificationDraws) {
       {.top_p = 0.7f, .bias = bias, .allowed = allowed},
       {.top_k = 20, .repetition_penalty = 0.5f, .counts = counts, .allowed = allowed},
   };
-  for (const uint32_t n : {80u, 1000u, 2500u}) {
+  for (const uint32_t n : {80u, 1000u, 2500u, 20000u}) {
     for (const float spread : {0.5f, 8.0f, 60.0f}) {
       const std::vector<float> logits = Logits(n, spread, n);
       for (size_t s = 0; s < specs.size(); ++s) {
-        for (uint64_t position = 0; position < 12; ++position) {
+        for (uint64_t position = 0; position < (n < 20000 ? 12 : 3); ++position) {
           SampleSpec spec = specs[s];
           spec.seed = 99;
           spec.position = position;
