@@ -11,7 +11,7 @@ inline constexpr int kTileRows = 4;
 // Up to so many rows are computed without unpacking weights into memory first.
 inline constexpr uint32_t kFewRows = 4;
 // Groups of 4 products that a sum takes before another row has its turn (DotRows).
-inline constexpr int kGroupsAtOnce = 8;
+inline constexpr int kGroupsAtOnce = 4;
 // Panels that one row of activations meets at once: memory gives more to several streams.
 inline constexpr uint32_t kPanelsAtOnce = 2;
 // How far ahead of the weights in use a few rows ask for more.

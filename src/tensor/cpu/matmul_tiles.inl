@@ -30,11 +30,11 @@ FAK_VEC void PrefetchBlock(const Stream<typename Format::Scales>& stream, int j)
   }
 }
 
-// sum[r] += Σ w q over 4 kGroups activations of each row. kGroupsAtOnce of them go into a sum
-// before the next row's turn: where a sum is slow to take its next term, rows take turns.
+// sum[r] += Σ w q over 4 kGroups activations of each row. Of several rows, each takes kGroupsAtOnce
+// before the next one's turn: a sum is slow to take its next term, or registers are few.
 template <int kGroups, int kMax, class W, class Record, int kRows>
 FAK_VEC void DotRows(const W* w, const Record* x, int first, I32 (&sum)[kRows]) {
-  constexpr int kStep = kGroupsAtOnce < kGroups ? kGroupsAtOnce : kGroups;
+  constexpr int kStep = kRows > 1 && kGroupsAtOnce < kGroups ? kGroupsAtOnce : kGroups;
   FAK_UNROLL
   for (int g = 0; g < kGroups; g += kStep) {
     FAK_UNROLL
