@@ -59,6 +59,8 @@ class Gateway final : public net::HttpHandler {
     std::string model;       // for the access log
     bool generates = false;  // it has tokens to tell of
   };
+
+ public:
   using Handler = void (Gateway::*)(std::shared_ptr<Call>);
   struct Route {
     std::string_view method;
@@ -67,8 +69,10 @@ class Gateway final : public net::HttpHandler {
     bool open = false;      // answers without a key
     bool off_loop = false;  // on a prepare thread
   };
+  // All that is served, each also in openapi.json; "/v1/models" has the models by name below it.
   static std::span<const Route> Routes();
 
+ private:
   RequestContext ContextOf(const net::HttpRequest& request) const;
   std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
   void Answer(Call& call, int status, std::string body,

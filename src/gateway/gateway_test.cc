@@ -12,6 +12,7 @@
 namespace fak::gateway {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -286,16 +287,24 @@ TEST_F(GatewayTest, AnswersPreflightsOfTheAllowedOrigin) {
   }
 }
 
-TEST(OpenApi, IsJsonAndNamesTheRoutes) {
-  GatewayOptions options;
-  ScriptedDriver driver;
-  metrics::Registry metrics;
-  FakeClock clock;
-  FakeRandom random;
-  const Gateway gateway(options, driver, metrics, metrics.MakeEmitter({}), clock, random);
+TEST(OpenApi, DescribesEveryRouteAndNoOther) {
   const auto document = ParseJson(kOpenApi);
   ASSERT_TRUE(document);
-  EXPECT_NE(document->Find("paths")->Find("/v1/chat/completions"), nullptr);
+  const Json& paths = *document->Find("paths");
+  std::vector<std::string> served = {"/v1/models/{id}"};
+  for (const Gateway::Route& route : Gateway::Routes()) {
+    served.emplace_back(route.path);
+    const Json* path = paths.Find(route.path);
+    ASSERT_NE(path, nullptr) << route.path;
+    if (const Json* same = path->Find("$ref")) {
+      path = paths.Find("/" + same->string().substr(std::string("#/paths/~1").size()));
+      ASSERT_NE(path, nullptr) << route.path;
+    }
+    EXPECT_NE(path->Find(route.method == "GET" ? "get" : "post"), nullptr) << route.path;
+  }
+  for (const Json::Member& path : paths.object()) {
+    EXPECT_THAT(served, Contains(path.first));
+  }
 }
 
 }  // namespace
