@@ -35,6 +35,7 @@ inline constexpr size_t kStreamBufferBytesMax = 4 * 1024 * 1024;  // unread by a
 inline constexpr size_t kMessagesMax = 4096;
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 1024;
+inline constexpr size_t kStopTokensMax = 1024;
 inline constexpr int kTopLogprobsMax = 20;
 inline constexpr size_t kPromptsMax = 256;
 inline constexpr int kChoicesMax = 128;
@@ -76,6 +77,7 @@ inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
 inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread of an async log
 // Configuration and child processes
 inline constexpr size_t kConfigBytesMax = 4 * 1024 * 1024;
+inline constexpr size_t kTextInputBytesMax = 64 * 1024 * 1024;  // of a file or standard input
 inline constexpr size_t kChildLineBytesMax = 64 * 1024;
 inline constexpr size_t kChildOutputBytesMax = 16 * 1024 * 1024;
 

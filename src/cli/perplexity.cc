@@ -22,7 +22,7 @@ struct PerplexityFlags {
 };
 
 Status Measure(const PerplexityFlags& flags) {
-  TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kHttpBodyBytesMax));
+  TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kTextInputBytesMax));
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   const std::vector<int32_t> tokens = loaded.card->tokenizer->Encode(text);

@@ -48,7 +48,7 @@ Status Run(RunFlags flags) {
   SplitPrompt(flags);
   std::string prompt = JoinWords(flags.prompt);
   if (isatty(STDIN_FILENO) == 0) {
-    TRY_ASSIGN(const std::string piped, ReadFile("/dev/stdin", limits::kHttpBodyBytesMax));
+    TRY_ASSIGN(const std::string piped, ReadFile("/dev/stdin", limits::kTextInputBytesMax));
     prompt += (prompt.empty() || piped.empty() ? "" : "\n\n") + piped;
     if (prompt.empty()) {
       return Fail(Code::kInvalidArgument, "no prompt: give one, or pipe one in");

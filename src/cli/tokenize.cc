@@ -28,7 +28,7 @@ struct TokenizeFlags {
 Status Tokenize(const TokenizeFlags& flags) {
   std::string text = flags.text;
   if (text.empty()) {
-    TRY_ASSIGN(text, ReadFile("/dev/stdin", limits::kHttpBodyBytesMax));
+    TRY_ASSIGN(text, ReadFile("/dev/stdin", limits::kTextInputBytesMax));
   }
   std::string path = flags.model;
   if (!path.ends_with(".json")) {

@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "gateway/gateway.h"
@@ -30,21 +30,13 @@ void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
 
 Result<std::vector<int32_t>> TokensOf(const Json& document, int32_t vocabulary) {
   const Json* tokens = document.Find("tokens");
-  if (tokens == nullptr || !tokens->is_array()) {
-    return Fail(Code::kInvalidArgument, "tokens: must be a list of token ids", "tokens");
+  auto ids = tokens == nullptr ? std::nullopt : wire::TokenIdsOf(*tokens);
+  if (!ids || std::any_of(ids->begin(), ids->end(), [&](int32_t id) { return id >= vocabulary; })) {
+    return Fail(Code::kInvalidArgument,
+                "tokens: must be a list of token ids below " + std::to_string(vocabulary),
+                "tokens");
   }
-  std::vector<int32_t> ids;
-  ids.reserve(tokens->array().size());
-  for (const Json& token : tokens->array()) {
-    const std::optional<int64_t> id = token.is_number() ? token.AsInt() : std::nullopt;
-    if (!id || *id < 0 || *id >= vocabulary) {
-      return Fail(Code::kInvalidArgument,
-                  "tokens: must be a list of token ids below " + std::to_string(vocabulary),
-                  "tokens");
-    }
-    ids.push_back(static_cast<int32_t>(*id));
-  }
-  return ids;
+  return *std::move(ids);
 }
 
 // vLLM's bodies ("prompt", or "messages" as in a chat) and llama.cpp's ("content").

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/limits.h"
+
 namespace fak::wire {
 namespace {
 
@@ -106,6 +108,32 @@ std::vector<std::string> Fields::Unknown() const {
     }
   }
   return unknown;
+}
+
+std::optional<int32_t> TokenIdOf(int64_t value) {
+  const bool fits = value >= 0 && value < int64_t{limits::kVocabularyMax};
+  return fits ? std::optional(static_cast<int32_t>(value)) : std::nullopt;
+}
+
+std::optional<int32_t> TokenIdOf(const Json& value) {
+  const std::optional<int64_t> number = value.is_number() ? value.AsInt() : std::nullopt;
+  return number ? TokenIdOf(*number) : std::nullopt;
+}
+
+std::optional<std::vector<int32_t>> TokenIdsOf(const Json& value) {
+  if (!value.is_array()) {
+    return std::nullopt;
+  }
+  std::vector<int32_t> ids;
+  ids.reserve(value.array().size());
+  for (const Json& element : value.array()) {
+    const std::optional<int32_t> id = TokenIdOf(element);
+    if (!id) {
+      return std::nullopt;
+    }
+    ids.push_back(*id);
+  }
+  return ids;
 }
 
 }  // namespace fak::wire

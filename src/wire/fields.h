@@ -45,4 +45,11 @@ class Fields {
   Error error_;
 };
 
+// A token id out of a document: 0 to below kVocabularyMax, the bound of every vocabulary. Whether
+// this model has such a token is the engine's to say.
+std::optional<int32_t> TokenIdOf(const Json& value);
+std::optional<int32_t> TokenIdOf(int64_t value);
+// A list of them; nullopt when `value` is none.
+std::optional<std::vector<int32_t>> TokenIdsOf(const Json& value);
+
 }  // namespace fak::wire

@@ -52,19 +52,13 @@ void ReadStopTokens(Fields& fields, SamplingParams& sampling) {
   if (stops == nullptr) {
     return;
   }
-  if (!stops->is_array() || stops->array().size() > limits::kLogitBiasMax) {
+  std::optional<std::vector<int32_t>> ids = TokenIdsOf(*stops);
+  if (!ids || ids->size() > limits::kStopTokensMax) {
     fields.Fail("stop_token_ids", "must be a list of at most " +
-                                      std::to_string(limits::kLogitBiasMax) + " token ids");
+                                      std::to_string(limits::kStopTokensMax) + " token ids");
     return;
   }
-  for (const Json& token : stops->array()) {
-    const std::optional<int64_t> id = token.is_number() ? token.AsInt() : std::nullopt;
-    if (!id || *id < 0 || *id > kInt32Max) {
-      fields.Fail("stop_token_ids", "must be a list of token ids");
-      return;
-    }
-    sampling.stop_token_ids.push_back(static_cast<int32_t>(*id));
-  }
+  sampling.stop_token_ids = *std::move(ids);
 }
 
 void ReadLogitBias(Fields& fields, SamplingParams& sampling) {
@@ -78,16 +72,16 @@ void ReadLogitBias(Fields& fields, SamplingParams& sampling) {
     return;
   }
   for (const auto& [key, value] : bias->object()) {
-    const std::optional<int64_t> id = ParseInt(key);
-    if (!id || *id < 0 || *id > kInt32Max || !value.is_number()) {
+    const std::optional<int64_t> number = ParseInt(key);
+    const std::optional<int32_t> token = number ? TokenIdOf(*number) : std::nullopt;
+    if (!token || !value.is_number()) {
       fields.Fail("logit_bias", "must map token ids to numbers");
       return;
     }
     const double clamped = std::clamp(value.number(), -100.0, 100.0);
-    const auto token = static_cast<int32_t>(*id);
-    const auto same = [token](const auto& entry) { return entry.first == token; };
+    const auto same = [&token](const auto& entry) { return entry.first == *token; };
     std::erase_if(sampling.logit_bias, same);  // of duplicate keys the last counts
-    sampling.logit_bias.emplace_back(token, static_cast<float>(clamped));
+    sampling.logit_bias.emplace_back(*token, static_cast<float>(clamped));
   }
 }
 
@@ -197,7 +191,6 @@ void ReadCommon(Fields& fields, Turn& turn) {
     fields.Fail("cache_salt",
                 "at most " + std::to_string(limits::kCacheSaltBytesMax) + " bytes are taken");
   }
-  turn.user = fields.String("user").value_or("");
   Assign(turn.return_token_ids, fields.Bool("return_token_ids"));
 }
 
@@ -303,23 +296,18 @@ void ReadChatLogprobs(Fields& fields, SamplingParams& sampling) {
 
 // Known to OpenAI's clients, and without effect on what is generated here.
 void IgnoreCommon(Fields& fields) {
-  for (const char* name :
-       {"service_tier", "store", "metadata", "parallel_tool_calls", "reasoning_effort",
-        "spaces_between_special_tokens", "request_id", "prompt_cache_key", "safety_identifier"}) {
+  for (const char* name : {"service_tier", "store", "metadata", "parallel_tool_calls",
+                           "reasoning_effort", "spaces_between_special_tokens", "request_id",
+                           "prompt_cache_key", "safety_identifier", "user"}) {
     fields.Take(name);
   }
 }
 
-bool ReadTokenPrompt(const Json::Array& ids, PromptInput& prompt) {
+bool ReadTokenPrompt(const Json& ids, PromptInput& prompt) {
+  std::optional<std::vector<int32_t>> tokens = TokenIdsOf(ids);
   prompt.is_tokens = true;
-  for (const Json& id : ids) {
-    const std::optional<int64_t> value = id.is_number() ? id.AsInt() : std::nullopt;
-    if (!value || *value < 0 || *value > kInt32Max) {
-      return false;
-    }
-    prompt.tokens.push_back(static_cast<int32_t>(*value));
-  }
-  return true;
+  prompt.tokens = std::move(tokens).value_or(std::vector<int32_t>{});
+  return tokens.has_value();
 }
 
 void ReadPrompts(Fields& fields, Turn& turn) {
@@ -338,7 +326,7 @@ void ReadPrompts(Fields& fields, Turn& turn) {
     return;
   }
   if (prompt->array().front().is_number()) {
-    if (!ReadTokenPrompt(prompt->array(), turn.prompts.emplace_back())) {
+    if (!ReadTokenPrompt(*prompt, turn.prompts.emplace_back())) {
       fields.Fail("prompt", kWanted);
     }
     return;
@@ -351,7 +339,7 @@ void ReadPrompts(Fields& fields, Turn& turn) {
     PromptInput& input = turn.prompts.emplace_back();
     if (one.is_string()) {
       input.text = one.string();
-    } else if (!one.is_array() || !ReadTokenPrompt(one.array(), input)) {
+    } else if (!ReadTokenPrompt(one, input)) {
       fields.Fail("prompt", kWanted);
       return;
     }

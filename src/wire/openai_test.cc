@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "wire/openai_decode.h"
 #include "wire/openai_encode.h"
 
@@ -71,6 +72,9 @@ TEST(DecodeChat, ErrorsNameTheField) {
       {R"(,"n":129)", "n"},
       {R"(,"max_tokens":0)", "max_tokens"},
       {R"(,"stop":[1])", "stop[0]"},
+      {R"(,"stop_token_ids":[-1])", "stop_token_ids"},
+      {R"(,"stop_token_ids":[2097152])", "stop_token_ids"},
+      {R"(,"logit_bias":{"2097152":1})", "logit_bias"},
       {R"(,"stop":{"a":1})", "stop"},
       {R"(,"logit_bias":[1])", "logit_bias"},
       {R"(,"logit_bias":{"x":1})", "logit_bias"},
@@ -92,6 +96,16 @@ TEST(DecodeChat, ErrorsNameTheField) {
     EXPECT_EQ(turn.error().field, field);
     EXPECT_THAT(turn.error().detail, StartsWith(field));
   }
+}
+
+TEST(DecodeChat, BoundsTheStopTokens) {
+  const auto tokens = [](size_t count) {
+    return Chat(",\"stop_token_ids\":" + Json(Json::Array(count, Json(7))).Dump());
+  };
+  EXPECT_EQ(tokens(limits::kStopTokensMax)->sampling.stop_token_ids.size(), limits::kStopTokensMax);
+  ASSERT_FALSE(tokens(limits::kStopTokensMax + 1));
+  EXPECT_THAT(tokens(limits::kStopTokensMax + 1).error().detail,
+              HasSubstr(std::to_string(limits::kStopTokensMax)));
 }
 
 TEST(DecodeChat, RefusesMessagesOfAWrongShape) {
@@ -124,7 +138,8 @@ TEST(DecodeCompletion, TakesEveryFormOfAPrompt) {
   EXPECT_EQ(prompts(R"([1,2,3])")->prompts[0].tokens, (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(prompts(R"([[1],[2,3]])")->prompts[1].tokens, (std::vector<int32_t>{2, 3}));
   EXPECT_EQ(prompts(R"("hi")")->sampling.max_tokens, 16);
-  for (const char* bad : {"3", "[]", "[1,\"a\"]", "[\"a\",1]", "[-1]", "{}"}) {
+  for (const char* bad :
+       {"3", "[]", "[1,\"a\"]", "[\"a\",1]", "[-1]", "[2097152]", "[[1],[1.5]]", "{}"}) {
     const auto turn = prompts(bad);
     ASSERT_FALSE(turn) << bad;
     EXPECT_EQ(turn.error().field, "prompt");

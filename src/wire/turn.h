@@ -92,7 +92,6 @@ struct Turn {
 
   int32_t priority = 0;    // lower runs earlier, as vLLM has it
   std::string cache_salt;  // as the client gave it; the tenant is folded in by the gateway
-  std::string user;
 
   // Names of the fields nobody here knows. Never refused: counted, and passed through to an
   // upstream, whose raw document still has them.
