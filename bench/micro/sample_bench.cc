@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ std::vector<float> Logits(uint32_t n) {
   return logits;
 }
 
+constexpr uint32_t kTaskLogits = 128;  // that a task of the head product looks at
+
 struct Case {
   const char* name;
   SampleSpec spec;
@@ -46,7 +49,9 @@ void BM_Sample(benchmark::State& state, Isa isa, SampleSpec spec) {
   for (auto _ : state) {
     ++spec.position;
     LogitPeak peak;
-    peak.Add(KernelsFor(isa), logits, 0);
+    for (uint32_t first = 0; first < logits.size(); first += kTaskLogits) {
+      peak.Add(KernelsFor(isa), std::span(logits).subspan(first, kTaskLogits), first);
+    }
     sampler.Sample(logits, peak, spec, result);
     benchmark::DoNotOptimize(result.token);
   }
