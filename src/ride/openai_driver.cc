@@ -130,7 +130,7 @@ class OpenAiDriver::Probe final : public net::HttpResponseSink {
       return;
     }
     if (status_ != 200) {
-      owner_.ProbeFailed(UpstreamError(status_, body_).detail);
+      owner_.ProbeFailed(owner_.spec_.url + ": " + UpstreamError(status_, body_).detail);
       return;
     }
     std::vector<std::string> models;
@@ -138,7 +138,7 @@ class OpenAiDriver::Probe final : public net::HttpResponseSink {
     const Result<Json> document = ParseJson(body_);
     const Json* data = document ? document->Find("data") : nullptr;
     if (data == nullptr || !data->is_array()) {
-      owner_.ProbeFailed("its /v1/models is no list of models");
+      owner_.ProbeFailed(owner_.spec_.url + ": its /v1/models is no list of models");
       return;
     }
     for (const Json& model : data->array()) {
@@ -175,7 +175,10 @@ Result<std::unique_ptr<OpenAiDriver>> OpenAiDriver::Make(const driver::ReplicaSp
 }
 
 OpenAiDriver::OpenAiDriver(driver::ReplicaSpec spec, net::Url base, OpenAiDriverOptions options)
-    : spec_(std::move(spec)), base_(std::move(base)), options_(std::move(options)) {
+    : spec_(std::move(spec)),
+      base_(std::move(base)),
+      options_(std::move(options)),
+      why_down_(spec_.url + ": not probed yet") {
   auto capabilities = std::make_shared<driver::Capabilities>();
   capabilities->engine = "openai";
   capabilities->tool_calls = true;
@@ -199,7 +202,7 @@ driver::LoadReport OpenAiDriver::Load() const {
   report.running = running_.load();
   const std::lock_guard lock(mutex_);
   report.ready = up_ && started_ && !draining_.load();
-  report.why_not = report.ready ? "" : draining_.load() ? "draining" : spec_.url + ": " + why_down_;
+  report.why_not = report.ready ? "" : draining_.load() ? "draining" : why_down_;
   return report;
 }
 

@@ -71,7 +71,7 @@ class OpenAiDriver final : public driver::EngineDriver {
   mutable std::mutex mutex_;  // guards the members below
   std::shared_ptr<const driver::Capabilities> capabilities_;
   bool up_ = false;
-  std::string why_down_ = "not probed yet";
+  std::string why_down_;  // names the upstream
   bool started_ = false;
 };
 

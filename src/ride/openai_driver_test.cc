@@ -171,6 +171,10 @@ TEST(OpenAiDriver, NobodyThereIsUnavailable) {
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->error.code, Code::kUnavailable);
   EXPECT_FALSE(driver->Load().ready);
+  // The probe was sent before the request; its failure names the upstream once.
+  const std::string why_not = driver->Load().why_not;
+  EXPECT_THAT(why_not, HasSubstr("http://127.0.0.1:1: can't connect"));
+  EXPECT_EQ(why_not.rfind("http://"), 0u);
 }
 
 TEST(OpenAiDriver, CancelClosesTheUpstreamsConnection) {
