@@ -19,7 +19,7 @@ def run(*arguments):
 failures = []
 if run("capabilities") not in text:
     failures.append("the table of `fak capabilities` differs from the one in README.md")
-verbs = set(re.findall(r"^  (\w+) ", run("--help").partition("ubcommands:")[2], re.M))
+verbs = {"help", *re.findall(r"^  (\w+) ", run("--help").partition("ubcommands:")[2], re.M)}
 for verb in sorted(set(re.findall(r"(?:`|\$ )fak ([a-z]+)", text))):
     if verb not in verbs:
         failures.append(f"README.md names `fak {verb}`, which is no verb")

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/limits.h"
 
 namespace fak {
@@ -95,6 +96,23 @@ Result<std::optional<T>> Get(const ConfigNode* node, std::string_view wanted) {
   return Fail(WrongType(*node, wanted));
 }
 
+// As a person would type it.
+Result<std::string> TextOf(const ConfigNode& node) {
+  if (const auto* text = std::get_if<std::string>(&node.value)) {
+    return *text;
+  }
+  if (const auto* flag = std::get_if<bool>(&node.value)) {
+    return *flag ? "true" : "false";
+  }
+  if (const auto* integer = std::get_if<int64_t>(&node.value)) {
+    return std::to_string(*integer);
+  }
+  if (const auto* real = std::get_if<double>(&node.value)) {
+    return Json(*real).Dump();
+  }
+  return Fail(WrongType(node, "a string, a number or a boolean"));
+}
+
 }  // namespace
 
 ConfigTable::ConfigTable(std::shared_ptr<const ConfigNode> node) : node_(std::move(node)) {}
@@ -154,6 +172,24 @@ Result<std::optional<std::vector<std::string>>> ConfigTable::Strings(std::string
       return Fail(WrongType(*item, "a string"));
     }
     out.push_back(*text);
+  }
+  return std::optional(std::move(out));
+}
+
+Result<std::optional<std::vector<std::string>>> ConfigTable::Texts(std::string_view key) const {
+  const ConfigNode* node = Find(key);
+  if (node == nullptr) {
+    return std::optional<std::vector<std::string>>();
+  }
+  std::vector<std::string> out;
+  if (const auto* items = std::get_if<NodeList>(&node->value)) {
+    for (const NodePtr& item : *items) {
+      TRY_ASSIGN(std::string text, TextOf(*item));
+      out.push_back(std::move(text));
+    }
+  } else {
+    TRY_ASSIGN(std::string text, TextOf(*node));
+    out.push_back(std::move(text));
   }
   return std::optional(std::move(out));
 }

@@ -32,6 +32,8 @@ class ConfigTable {
   [[nodiscard]] Result<std::optional<bool>> Bool(std::string_view key) const;
   // An array of strings.
   [[nodiscard]] Result<std::optional<std::vector<std::string>>> Strings(std::string_view key) const;
+  // A value, or an array of values, of whatever type, as one would type it: "true", "8000", "0.5".
+  [[nodiscard]] Result<std::optional<std::vector<std::string>>> Texts(std::string_view key) const;
   [[nodiscard]] Result<std::optional<ConfigTable>> Table(std::string_view key) const;
   // An array of tables ([[key]]); empty when absent.
   [[nodiscard]] Result<std::vector<ConfigTable>> Tables(std::string_view key) const;

@@ -33,6 +33,10 @@ TEST(ConfigTable, ReadsTypedValues) {
   EXPECT_EQ(**config->Float("port"), 8000.0);
   EXPECT_EQ(**config->Bool("on"), true);
   EXPECT_THAT(**config->Strings("hosts"), ElementsAre("a", "b"));
+  EXPECT_THAT(**config->Texts("mixed"), ElementsAre("a", "1"));
+  EXPECT_THAT(**config->Texts("ratio"), ElementsAre("0.5"));
+  EXPECT_THAT(**config->Texts("on"), ElementsAre("true"));
+  EXPECT_EQ(*config->Texts("absent"), std::nullopt);
   EXPECT_EQ(*config->String("absent"), std::nullopt);
   EXPECT_EQ(**(*config->Table("limits"))->Int("body"), 3);
   const auto upstreams = config->Tables("upstream");
@@ -54,6 +58,8 @@ TEST(ConfigTable, ErrorsNameFileLineColumnAndKey) {
             "f.toml:7:15: mixed[1]: must be a string, is an integer");
   EXPECT_EQ(detail((*config->Table("limits"))->Bool("body")),
             "f.toml:10:8: limits.body: must be a boolean, is an integer");
+  EXPECT_EQ(detail(config->Texts("when")),
+            "f.toml:5:8: when: must be a string, a number or a boolean, is a date or time");
   EXPECT_EQ((*config->Table("limits"))->Bool("body").error().field, "limits.body");
   EXPECT_EQ(detail(config->Table("port")), "f.toml:2:8: port: must be a table, is an integer");
   EXPECT_EQ(detail(config->Tables("upstream")->at(0).RefuseUnknownKeys({"uri"})),

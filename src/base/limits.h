@@ -46,6 +46,12 @@ inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native
 // Ridden engines
 inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
 inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;        // of an error's body
+// Pulling models
+inline constexpr size_t kHubRecordBytesMax = 1024 * 1024;        // what is kept beside a model
+inline constexpr size_t kHubListingBytesMax = 16 * 1024 * 1024;  // a page of a repository's files
+inline constexpr int kHubListingPagesMax = 64;
+inline constexpr int kHubRedirectsMax = 8;
+inline constexpr int kHubSilenceMs = 60'000;
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id

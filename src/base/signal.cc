@@ -7,8 +7,9 @@
 
 namespace fak {
 
-void IgnoreSigpipe() {
+void IgnoreWriteSignals() {
   CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+  CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
 }
 
 SignalWatcher::SignalWatcher(std::initializer_list<int> signals, std::function<void(int)> on_signal)

@@ -177,6 +177,7 @@ std::function<ExitStatus()> AddBench(CLI::App& program) {
   CLI::App* verb = bench->add_subcommand(
       "model", "Prompt and generation speed of a model in this process, as llama-bench has it");
   const auto flags = std::make_shared<BenchFlags>();
+  AddModel(*verb, flags->engine.model);
   flags->engine.Add(*verb);
   verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")
       ->delimiter(',')

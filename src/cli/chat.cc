@@ -3,12 +3,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/strings.h"
+#include "cli/verb.h"
 #include "gateway/prepare.h"
 #include "hub/store.h"
 
@@ -18,8 +22,28 @@ bool LooksLikeModel(std::string_view word) {
   const auto aliases = hub::Aliases();
   const bool alias = std::any_of(aliases.begin(), aliases.end(),
                                  [word](const hub::Alias& known) { return known.name == word; });
-  return alias || word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
-         word.starts_with("https://");
+  if (alias || word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
+      word.starts_with("https://")) {
+    return true;
+  }
+  const auto pulled = hub::Store(hub::CacheFolder()).List();
+  return pulled && std::any_of(pulled->begin(), pulled->end(),
+                               [word](const hub::Entry& entry) { return entry.name == word; });
+}
+
+void Interrupts::Enter(Stage stage) {
+  stop_.store(false);
+  stage_.store(stage);
+}
+
+void Interrupts::OnSignal() {
+  const Stage stage = stage_.load();
+  if (stage == Stage::kPrompting) {
+    std::fprintf(stderr, "\n(/exit or Ctrl-D leaves)\n> ");
+  } else if (stage == Stage::kLoading || stop_.exchange(true)) {
+    std::fputc('\n', stderr);
+    std::_Exit(kInterrupted);  // nothing is held that others could see half done
+  }
 }
 
 // Writes text as it comes; keeps it, and the figures.
@@ -31,8 +55,10 @@ class Chat::Printer final : public driver::EventSink {
         first_ns_ = Clock::Real().NowNs();
       }
       answer_ += text->text;
-      std::fwrite(text->text.data(), 1, text->text.size(), stdout);
-      std::fflush(stdout);
+      if (std::fwrite(text->text.data(), 1, text->text.size(), stdout) != text->text.size() ||
+          std::fflush(stdout) != 0) {
+        unwritten_ = unwritten_ ? unwritten_ : ErrnoError(errno, "standard output");
+      }
     } else if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
       usage_ = usage->usage;
     } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
@@ -46,13 +72,15 @@ class Chat::Printer final : public driver::EventSink {
   }
 
   bool ended() const { return ended_; }
+  // Why the answer can't be written: the pipe was closed, the disk is full.
+  const std::optional<Error>& unwritten() const { return unwritten_; }
   const std::optional<Error>& error() const { return error_; }
   std::string TakeAnswer() { return std::move(answer_); }
 
   void PrintStats(int64_t started_ns) const {
     const int64_t now_ns = Clock::Real().NowNs();
-    const double decode_s = static_cast<double>(now_ns - first_ns_) / 1e9;
     const int64_t first_ns = first_ns_ == 0 ? now_ns : first_ns_;
+    const double decode_s = static_cast<double>(now_ns - first_ns) / 1e9;
     std::fprintf(stderr, "[%d prompt tokens, %d cached, first token after %s; %d tokens, %.1f/s]\n",
                  usage_.prompt_tokens, std::max(0, usage_.cached_tokens),
                  FormatDuration(first_ns - started_ns).c_str(), usage_.completion_tokens,
@@ -64,12 +92,13 @@ class Chat::Printer final : public driver::EventSink {
   wire::Usage usage_;
   int64_t first_ns_ = 0;
   std::optional<Error> error_;
+  std::optional<Error> unwritten_;
   bool ended_ = false;
 };
 
-Chat::Chat(engine::LoadedEngine engine, ChatOptions options, std::atomic<bool>& interrupted)
+Chat::Chat(engine::LoadedEngine engine, ChatOptions options, Interrupts& interrupts)
     : options_(std::move(options)),
-      interrupted_(interrupted),
+      interrupts_(interrupts),
       driver_(std::move(engine), {.served_names = {}}, Clock::Real(), RandomSource::Real(),
               nullptr) {
   if (!options_.system.empty()) {
@@ -102,13 +131,16 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
              gateway::Prepare(turn, std::make_shared<const Json>(), &card,
                               driver_.capabilities()->context_length, context));
   const auto printer = std::make_shared<Printer>();
-  interrupted_.store(false);
+  interrupts_.Enter(Interrupts::Stage::kAnswering);
   TRY(driver_.Admit(prepared, printer));
   while (!printer->ended()) {
-    if (interrupted_.exchange(false)) {
+    if (interrupts_.stop().load() || printer->unwritten()) {
       driver_.Cancel(id);
     }
     driver_.Step();
+  }
+  if (printer->unwritten()) {
+    return Fail(*printer->unwritten());
   }
   std::fputc('\n', stdout);
   std::fflush(stdout);
@@ -123,6 +155,9 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
 
 Status Chat::AnswerOnce(const std::string& prompt) {
   TRY(Answer(prompt));
+  if (interrupts_.stop().load()) {
+    return Fail(Code::kCancelled, "interrupted");
+  }
   return {};
 }
 
@@ -144,6 +179,7 @@ Status Chat::Converse() {
   std::fprintf(stderr, "Chat with %s. /help for commands.\n", driver_.engine().card->name.c_str());
   std::string line;
   while (true) {
+    interrupts_.Enter(Interrupts::Stage::kPrompting);
     std::fprintf(stderr, "> ");
     if (!std::getline(std::cin, line)) {
       std::fputc('\n', stderr);
@@ -162,7 +198,9 @@ Status Chat::Converse() {
     }
     Result<std::string> answer = Answer(line);
     if (!answer) {
-      std::fprintf(stderr, "fak: %s\n", answer.error().detail.c_str());
+      std::fprintf(
+          stderr, "fak: %s%s\n", answer.error().detail.c_str(),
+          answer.error().code == Code::kContextTooLong ? " (/clear forgets the conversation)" : "");
       continue;
     }
     history_.push_back(Json::Object{{"role", "user"}, {"content", line}});

@@ -13,7 +13,6 @@
 namespace fak::cli {
 
 void EngineFlags::Add(CLI::App& verb) {
-  verb.add_option("model", model, "Model: a path, an alias (fak list), hf:, pypi: or https:");
   verb.add_option("--chat-template", chat_template_file, "Jinja file in place of the model's own");
   verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")->capture_default_str();
   verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Rows in a step")
@@ -31,6 +30,7 @@ void EngineFlags::Add(CLI::App& verb) {
   verb.add_flag("--no-enable-prefix-caching", no_prefix_caching, "Compute every prompt anew");
   verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)");
   verb.add_option("--isa", isa, "Force an instruction set: scalar, avx2, avx512, neon")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}))
       ->capture_default_str();
 }
 
@@ -68,7 +68,14 @@ Result<std::unique_ptr<tensor::Backend>> EngineFlags::MakeBackend() const {
   return tensor::CreateCpuBackend(options);
 }
 
-Result<ResolvedModel> ResolveModel(const std::string& reference) {
+void AddModel(CLI::App& verb, std::string& model) {
+  verb.add_option("model,--model", model,
+                  "Model: a path, an alias (fak list), hf:, pypi: or https: (default: " +
+                      std::string(hub::kDefaultModel) + ")");
+}
+
+Result<ResolvedModel> ResolveModel(const std::string& reference,
+                                   const std::atomic<bool>* maybe_cancel) {
   hub::Store store(hub::CacheFolder());
   ProgressBar bar;
   hub::PullOptions options;
@@ -76,18 +83,24 @@ Result<ResolvedModel> ResolveModel(const std::string& reference) {
     bar.Show(progress.what, progress.done, progress.total);
   };
   options.on_note = [&bar](std::string_view note) { bar.Note(note); };
+  options.maybe_cancel = maybe_cancel;
   TRY_ASSIGN(const hub::Entry entry,
              store.Pull(reference.empty() ? hub::kDefaultModel : reference, options));
   bar.Finish();
-  return ResolvedModel{entry.name, entry.path};
+  return ResolvedModel{entry.name, entry.path()};
 }
 
 Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedModel& model) {
   TRY_ASSIGN(const engine::EngineOptions options, flags.Options());
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend, flags.MakeBackend());
-  TRY_ASSIGN(engine::LoadedEngine loaded,
-             engine::LoadEngine(model.path, std::move(backend), options));
-  for (const std::string& note : loaded.plan.notes) {
+  Result<engine::LoadedEngine> loaded = engine::LoadEngine(model.path, std::move(backend), options);
+  if (!loaded) {
+    if (loaded.error().code == Code::kDataCorrupt) {
+      loaded.error().detail += "; fak rm and fak pull bring a pulled model anew";
+    }
+    return loaded;
+  }
+  for (const std::string& note : loaded->plan.notes) {
     std::fprintf(stderr, "fak: %s\n", note.c_str());
   }
   return loaded;

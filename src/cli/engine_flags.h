@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,17 +31,23 @@ struct EngineFlags {
   uint32_t threads = 0;
   std::string isa = "auto";
 
+  // All but the model, whose place among the words is the verb's.
   void Add(CLI::App& verb);
   [[nodiscard]] Result<engine::EngineOptions> Options() const;
   [[nodiscard]] Result<std::unique_ptr<tensor::Backend>> MakeBackend() const;
 };
+
+// "model" as a word, and --model, FAK_MODEL and the TOML file for it.
+void AddModel(CLI::App& verb, std::string& model);
 
 // A model found or pulled, with progress on stderr where a person looks.
 struct ResolvedModel {
   std::string name;
   std::string path;
 };
-[[nodiscard]] Result<ResolvedModel> ResolveModel(const std::string& reference);
+// maybe_cancel: set, it ends the pull with kCancelled.
+[[nodiscard]] Result<ResolvedModel> ResolveModel(const std::string& reference,
+                                                 const std::atomic<bool>* maybe_cancel = nullptr);
 
 // Resolves, prices, loads; prints the plan's notes on stderr.
 [[nodiscard]] Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags,

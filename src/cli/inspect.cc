@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/engine_flags.h"
 #include "cli/verbs.h"
 #include "model/card.h"
@@ -78,7 +79,22 @@ void PrintShape(const model::ModelShape& shape) {
     std::printf("; %ld of %zu layers see a window of %u", static_cast<long>(windowed),
                 shape.layers.size(), shape.layers.front().window);
   }
-  std::printf("\nrope           base %.0f, %u dims\n", shape.rope.base, shape.rope.dims);
+  std::printf("\nrope           base %.0f, %u dims", shape.rope.base, shape.rope.dims);
+  if (windowed > 0) {
+    std::printf("; base %.0f where there is a window", shape.rope_local.base);
+  }
+  std::printf("\n");
+}
+
+// A text of the metadata; empty when it isn't there.
+std::string MetadataText(const tensor::GgufFile& file, std::string_view key) {
+  return tensor::PrintableName(file.GetString(key, "").value_or(""));
+}
+
+// "gpt2 smollm": the tokenizer and, for byte-level ones, its pre-tokenizer.
+std::string TokenizerKind(const tensor::GgufFile& file) {
+  const std::string pre = MetadataText(file, "tokenizer.ggml.pre");
+  return MetadataText(file, "tokenizer.ggml.model") + (pre.empty() ? "" : " " + pre);
 }
 
 void PrintTable(const Findings& found, const InspectFlags& flags) {
@@ -91,7 +107,8 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
   if (found.card) {
     const text::ModelCard& card = **found.card;
     std::printf("parameters     %.1f M\n", static_cast<double>(card.parameters) / 1e6);
-    std::printf("tokenizer      %d tokens, BOS %s, EOS %s\n", card.tokenizer->vocab_size(),
+    std::printf("tokenizer      %s, %d tokens, BOS %s, EOS %s\n",
+                TokenizerKind(*found.file).c_str(), card.tokenizer->vocab_size(),
                 card.bos_token.empty() ? "none" : card.bos_token.c_str(),
                 card.eos_token.empty() ? "none" : card.eos_token.c_str());
     std::printf(
@@ -132,6 +149,7 @@ void WriteShape(JsonWriter& json, const model::ModelShape& shape) {
   json.Key("layers").Uint(shape.layers.size()).Key("width").Uint(shape.width);
   json.Key("query_heads").Uint(first.heads.q_heads).Key("kv_heads").Uint(first.heads.kv_heads);
   json.Key("head_dim").Uint(first.heads.dim).Key("context").Uint(shape.context);
+  json.Key("window").Uint(first.window).Key("rope_base").Double(shape.rope.base);
   json.Key("vocabulary").Uint(shape.vocabulary).Key("experts").Uint(shape.experts);
   json.Key("feed_forward")
       .Uint(shape.experts != 0 ? shape.expert_feed_forward : first.feed_forward);
@@ -150,6 +168,12 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
     json.Key("name").String((*found.card)->name);
     json.Key("parameters").Uint((*found.card)->parameters);
     json.Key("chat_template").Bool((*found.card)->maybe_chat_template != nullptr);
+    json.Key("tokenizer").BeginObject();
+    json.Key("model").String(MetadataText(*found.file, "tokenizer.ggml.model"));
+    json.Key("pre").String(MetadataText(*found.file, "tokenizer.ggml.pre"));
+    json.Key("tokens").Int((*found.card)->tokenizer->vocab_size());
+    json.Key("bos").String(ReplaceInvalidUtf8((*found.card)->bos_token));
+    json.Key("eos").String(ReplaceInvalidUtf8((*found.card)->eos_token)).EndObject();
   }
   json.Key("types").BeginObject();
   for (const auto& [name, sum] : found.types) {
@@ -191,8 +215,8 @@ std::function<ExitStatus()> AddInspect(CLI::App& program) {
   CLI::App* verb = program.add_subcommand(
       "inspect", "What a model file holds, what it needs here, whether it can run");
   const auto flags = std::make_shared<InspectFlags>();
+  AddModel(*verb, flags->engine.model);
   flags->engine.Add(*verb);
-  verb->get_option("model")->required();
   verb->add_flag("--tensors", flags->tensors, "List every tensor");
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->footer("Example:\n  fak inspect smollm2 --json");

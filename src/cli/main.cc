@@ -1,48 +1,141 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/signal.h"
+#include "base/strings.h"
 #include "base/version.h"
+#include "cli/suggest.h"
 #include "cli/verbs.h"
 
 // The program: parses the verb and its flags and runs it. The only place that sees both engine and
 // ride is cli/serve.cc, which binds them.
+namespace {
+
+using fak::cli::kWrongUsage;
+
+// "help" and "help VERB" are the flag of that name.
+void TakeHelpVerb(std::vector<std::string>& words) {
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
+}
+
+// What is wrong with the verb as it was typed; empty: nothing, or there is none. Before the parser,
+// which would show the program's help for "fak nosuch --help".
+std::string WrongVerb(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* app = &program;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i].starts_with('-')) {
+      i += words[i] == "--config" ? 1 : 0;
+      continue;
+    }
+    const std::vector<std::string> verbs = fak::cli::VerbNames(*app);
+    if (verbs.empty()) {
+      break;
+    }
+    if (std::find(verbs.begin(), verbs.end(), words[i]) == verbs.end()) {
+      const std::string path = fak::cli::VerbPath(*app);
+      return path + ": there is no verb \"" + words[i] + "\"" +
+             fak::cli::DidYouMean(words[i], verbs) + "\n" + path + " --help lists them";
+    }
+    app = app->get_subcommand(words[i]);
+  }
+  return "";
+}
+
+// Innermost: "bench model", not "bench".
+CLI::App* ParsedVerb(CLI::App& program) {
+  CLI::App* app = &program;
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+  }
+  return app;
+}
+
+std::string Unexpected(const CLI::App& program, const CLI::App& verb, const std::string& word) {
+  std::vector<std::string> flags;
+  for (const CLI::App* app : {&verb, &program}) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        flags.push_back("--" + name);
+      }
+    }
+  }
+  const std::string name = word.substr(0, word.find('='));
+  return word.starts_with('-') ? "there is no " + name + fak::cli::DidYouMean(name, flags)
+                               : "\"" + word + "\" is one word too many";
+}
+
+// One line, and where to read on.
+int Explain(CLI::App& program, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {  // --help, --version
+    return program.exit(error);
+  }
+  const CLI::App& verb = *ParsedVerb(program);
+  const std::string path = fak::cli::VerbPath(verb);
+  const std::vector<std::string> extra = program.remaining(/*recurse=*/true);
+  std::string what = error.what();
+  if (!extra.empty()) {
+    what = Unexpected(program, verb, extra.front());
+  } else if (const auto inner = fak::cli::VerbNames(verb);
+             !inner.empty() && error.get_name() == "RequiredError") {
+    what = "needs a verb: " + fak::Join(inner, ", ");
+  }
+  std::fprintf(stderr, "%s: %s\n%s --help says more\n", path.c_str(), what.c_str(), path.c_str());
+  return kWrongUsage;
+}
+
+int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus()>>& runs,
+        const std::string& config_path) {
+  CLI::App& flags = *ParsedVerb(program);
+  if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(flags, config_path); !applied) {
+    fak::cli::PrintError(applied.error());
+    return kWrongUsage;
+  }
+  const auto verbs = fak::cli::Verbs();
+  for (size_t i = 0; i < verbs.size(); ++i) {
+    if (program.get_subcommand(std::string(verbs[i].name))->parsed()) {
+      return runs[i]();
+    }
+  }
+  return kWrongUsage;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  fak::IgnoreSigpipe();
+  fak::IgnoreWriteSignals();
   CLI::App program("fak serves large language models: natively, or in front of other engines.",
                    "fak");
   program.set_version_flag("--version", std::string("fak ") + fak::kVersion);
   program.require_subcommand(1);
+  program.fallthrough();  // --config may also follow the verb
   std::string config_path;
-  program.add_option("--config", config_path,
-                     "TOML file with a table a verb (default: ~/.config/fak/config.toml)");
+  program
+      .add_option("--config", config_path,
+                  "TOML file with a table a verb (default: ~/.config/fak/config.toml)")
+      ->envname("FAK_CONFIG");
   program.footer(
-      "Every verb has --help with an example. Flags also come from FAK_<NAME> and the "
-      "TOML file.");
+      "fak help VERB, or fak VERB --help, shows a verb's flags and an example. Flags also come\n"
+      "from FAK_<NAME> and the TOML file.");
   std::vector<std::function<fak::cli::ExitStatus()>> runs;
   for (const fak::cli::Verb& verb : fak::cli::Verbs()) {
     runs.push_back(verb.add(program));
   }
+  std::vector<std::string> words(argv + 1, argv + argc);
+  TakeHelpVerb(words);
+  if (const std::string wrong = WrongVerb(program, words); !wrong.empty()) {
+    std::fprintf(stderr, "%s\n", wrong.c_str());
+    return kWrongUsage;
+  }
   try {
-    program.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    program.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
+    return Explain(program, error);
   }
-  const auto verbs = fak::cli::Verbs();
-  for (size_t i = 0; i < verbs.size(); ++i) {
-    CLI::App* verb = program.get_subcommand(std::string(verbs[i].name));
-    if (!verb->parsed()) {
-      continue;
-    }
-    // "bench model": the flags are the inner verb's.
-    CLI::App* flags = verb->get_subcommands().empty() ? verb : verb->get_subcommands().front();
-    if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(*flags, config_path);
-        !applied) {
-      fak::cli::PrintError(applied.error());
-      return 2;
-    }
-    return runs[i]();
-  }
-  return 2;
+  return Run(program, runs, config_path);
 }

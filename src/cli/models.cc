@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/signal.h"
 #include "base/strings.h"
-#include "cli/progress.h"
+#include "cli/engine_flags.h"
 #include "cli/verbs.h"
 #include "hub/store.h"
 
@@ -18,25 +18,16 @@ namespace {
 Status Pull(const std::string& reference) {
   std::atomic<bool> cancel{false};
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&cancel](int) { cancel.store(true); });
-  hub::Store store(hub::CacheFolder());
-  ProgressBar bar;
-  hub::PullOptions options;
-  options.on_progress = [&bar](const hub::Progress& progress) {
-    bar.Show(progress.what, progress.done, progress.total);
-  };
-  options.on_note = [&bar](std::string_view note) { bar.Note(note); };
-  options.maybe_cancel = &cancel;
-  TRY_ASSIGN(const hub::Entry entry, store.Pull(reference, options));
-  bar.Finish();
-  std::printf("%s\n", entry.path.c_str());
+  TRY_ASSIGN(const ResolvedModel model, ResolveModel(reference, &cancel));
+  std::printf("%s\n", model.path.c_str());
   return {};
 }
 
 void PrintEntries(const std::vector<hub::Entry>& entries) {
   std::printf("%-22s %10s  %s\n", "NAME", "SIZE", "FILE");
   for (const hub::Entry& entry : entries) {
-    std::printf("%-22s %10s  %s\n", entry.name.c_str(), FormatBytes(entry.bytes).c_str(),
-                entry.path.c_str());
+    std::printf("%-22s %10s  %s\n", entry.name.c_str(), FormatBytes(entry.bytes()).c_str(),
+                entry.path().c_str());
   }
   for (const hub::Alias& alias : hub::Aliases()) {
     const bool here = std::any_of(entries.begin(), entries.end(),
@@ -60,9 +51,15 @@ Status List(bool as_json) {
   JsonWriter json(out);
   json.BeginArray();
   for (const hub::Entry& entry : entries) {
-    json.BeginObject().Key("name").String(entry.name).Key("path").String(entry.path);
-    json.Key("bytes").Uint(entry.bytes).Key("sha256").String(entry.sha256);
-    json.Key("source").String(entry.source).Key("licence").String(entry.licence).EndObject();
+    json.BeginObject().Key("name").String(entry.name).Key("path").String(entry.path());
+    json.Key("bytes").Uint(entry.bytes()).Key("sha256").String(entry.files.front().sha256);
+    json.Key("source").String(entry.source).Key("licence").String(entry.licence);
+    json.Key("files").BeginArray();
+    for (const hub::EntryFile& file : entry.files) {
+      json.BeginObject().Key("path").String(file.path).Key("bytes").Uint(file.bytes);
+      json.Key("sha256").String(file.sha256).EndObject();
+    }
+    json.EndArray().EndObject();
   }
   json.EndArray();
   std::printf("%s\n", out.c_str());

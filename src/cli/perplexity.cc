@@ -56,9 +56,11 @@ std::function<ExitStatus()> AddPerplexity(CLI::App& program) {
   CLI::App* verb = program.add_subcommand(
       "perplexity", "How well a model predicts a text, as llama.cpp measures it");
   const auto flags = std::make_shared<PerplexityFlags>();
-  flags->engine.Add(*verb);
-  verb->get_option("model")->required();
+  verb->add_option("model", flags->engine.model,
+                   "Model: a path, an alias (fak list), hf:, pypi: or https:")
+      ->required();
   verb->add_option("file", flags->file, "Text file")->required();
+  flags->engine.Add(*verb);
   verb->add_option("--window", flags->window, "Tokens a window; the second half is scored")
       ->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");

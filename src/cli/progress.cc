@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/clock.h"
 #include "base/strings.h"
@@ -14,21 +15,28 @@ namespace {
 
 constexpr int64_t kQuietNs = 500 * kNsPerMs;
 constexpr int64_t kRedrawNs = 100 * kNsPerMs;
+constexpr int64_t kPlainLineNs = 5 * kNsPerSecond;
 
 int TerminalWidth() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// A terminal on which a line can be drawn anew.
+bool IsTerminal() {
+  const char* name = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && name != nullptr && std::string_view(name) != "dumb";
+}
+
 }  // namespace
 
-ProgressBar::ProgressBar() : terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar() : terminal_(IsTerminal()) {}
 ProgressBar::~ProgressBar() {
   Finish();
 }
 
 // Whether something is to be drawn now. The word before the first blank names the task.
-bool ProgressBar::Due(std::string_view what, uint64_t done, uint64_t total) {
+bool ProgressBar::Due(std::string_view what, uint64_t done) {
   const int64_t now_ns = Clock::Real().NowNs();
   const std::string_view task = what.substr(0, what.find(' '));
   if (task != task_) {
@@ -36,10 +44,9 @@ bool ProgressBar::Due(std::string_view what, uint64_t done, uint64_t total) {
     started_ns_ = now_ns;
     drawn_ns_ = 0;
     first_done_ = done;
-    tenths_ = -1;
   }
-  const bool last = total != 0 && done >= total;
-  if (now_ns - started_ns_ < kQuietNs || (now_ns - drawn_ns_ < kRedrawNs && !last)) {
+  const int64_t pause_ns = terminal_ ? kRedrawNs : kPlainLineNs;
+  if (now_ns - started_ns_ < kQuietNs || now_ns - drawn_ns_ < pause_ns) {
     return false;
   }
   drawn_ns_ = now_ns;
@@ -57,7 +64,8 @@ std::string ProgressBar::TimeLeft(uint64_t done, uint64_t total, double* rate) c
 }
 
 void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
-  if (!Due(what, done, total)) {
+  done = total == 0 ? done : std::min(done, total);
+  if (!Due(what, done)) {
     return;
   }
   double rate = 0.0;
@@ -70,7 +78,7 @@ void ProgressBar::Show(std::string_view what, uint64_t done, uint64_t total) {
 }
 
 void ProgressBar::ShowCount(std::string_view what, uint64_t done, uint64_t total) {
-  if (!Due(what, done, total)) {
+  if (!Due(what, done)) {
     return;
   }
   double rate = 0.0;
@@ -81,15 +89,12 @@ void ProgressBar::ShowCount(std::string_view what, uint64_t done, uint64_t total
 
 void ProgressBar::Draw(const std::string& text, uint64_t done, uint64_t total) {
   if (!terminal_) {
-    const int tenths = total == 0 ? 0 : static_cast<int>(10 * done / total);
-    if (tenths != tenths_) {
-      tenths_ = tenths;
-      std::fprintf(stderr, "%s\n", text.c_str());
-    }
+    std::fprintf(stderr, "%s\n", text.c_str());
     return;
   }
   std::string bar;
-  const int room = TerminalWidth() - static_cast<int>(text.size()) - 4;
+  const int width_max = TerminalWidth() - 1;  // a full line would wrap
+  const int room = width_max - static_cast<int>(text.size()) - 3;
   if (total != 0 && room >= 10) {
     const int width = std::min(room, 40);
     const int filled =
@@ -97,7 +102,7 @@ void ProgressBar::Draw(const std::string& text, uint64_t done, uint64_t total) {
     bar = "[" + std::string(static_cast<size_t>(filled), '#') +
           std::string(static_cast<size_t>(width - filled), '.') + "] ";
   }
-  std::fprintf(stderr, "\r\x1b[K%s%s", bar.c_str(), text.c_str());
+  std::fprintf(stderr, "\r\x1b[K%.*s", width_max, (bar + text).c_str());
   std::fflush(stderr);
   visible_ = true;
 }

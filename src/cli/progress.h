@@ -6,9 +6,9 @@
 
 namespace fak::cli {
 
-// One line on stderr that says how far something is: a bar, rate and time left on a terminal; a
-// line every ten percent elsewhere. Nothing is drawn for what takes under half a second.
-// Not thread-safe.
+// One line on stderr that says how far something is: a bar, rate and time left on a terminal, cut
+// to its width; elsewhere (a pipe, TERM=dumb) a plain line every five seconds. No colour. Nothing
+// is drawn for what takes under half a second. Not thread-safe.
 class ProgressBar {
  public:
   ProgressBar();
@@ -24,7 +24,7 @@ class ProgressBar {
   void Finish();
 
  private:
-  bool Due(std::string_view what, uint64_t done, uint64_t total);
+  bool Due(std::string_view what, uint64_t done);
   void Draw(const std::string& text, uint64_t done, uint64_t total);
   std::string TimeLeft(uint64_t done, uint64_t total, double* rate) const;
 
@@ -33,7 +33,6 @@ class ProgressBar {
   int64_t started_ns_ = 0;
   int64_t drawn_ns_ = 0;
   uint64_t first_done_ = 0;  // resumed downloads don't count into the rate
-  int tenths_ = -1;
   bool visible_ = false;
 };
 

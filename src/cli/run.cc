@@ -25,14 +25,11 @@ struct RunFlags {
   ChatOptions chat;
 };
 
-// A first word that names a model is one; else it begins the prompt and the default model answers.
+// A first word that names a model is one, whatever --model or the environment say.
 void SplitPrompt(RunFlags& flags) {
-  std::string& first = flags.engine.model;
-  if (first.empty() || !LooksLikeModel(first)) {
-    if (!first.empty()) {
-      flags.prompt.insert(flags.prompt.begin(), first);
-      first.clear();
-    }
+  if (!flags.prompt.empty() && LooksLikeModel(flags.prompt.front())) {
+    flags.engine.model = flags.prompt.front();
+    flags.prompt.erase(flags.prompt.begin());
   }
 }
 
@@ -48,19 +45,23 @@ Status Run(RunFlags flags) {
   SplitPrompt(flags);
   std::string prompt = JoinWords(flags.prompt);
   if (isatty(STDIN_FILENO) == 0) {
-    TRY_ASSIGN(const std::string piped, ReadFile("/dev/stdin", limits::kTextInputBytesMax));
-    prompt += (prompt.empty() || piped.empty() ? "" : "\n\n") + piped;
+    const Result<std::string> piped = ReadFile("/dev/stdin", limits::kTextInputBytesMax);
+    // A closed one is nothing to stop for.
+    if (!piped && (prompt.empty() || piped.error().code != Code::kNotFound)) {
+      return Fail(piped.error());
+    }
+    prompt += (prompt.empty() || piped.value_or("").empty() ? "" : "\n\n") + piped.value_or("");
     if (prompt.empty()) {
       return Fail(Code::kInvalidArgument, "no prompt: give one, or pipe one in");
     }
   }
-  // Before any thread starts: an answer is stopped by Ctrl-C, the program is not.
-  std::atomic<bool> interrupted{false};
-  const SignalWatcher watcher({SIGINT}, [&interrupted](int) { interrupted.store(true); });
-  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
+  Interrupts interrupts;
+  const SignalWatcher watcher({SIGINT}, [&interrupts](int) { interrupts.OnSignal(); });
+  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model, &interrupts.stop()));
+  interrupts.Enter(Interrupts::Stage::kLoading);
   flags.engine.max_num_seqs = 1;
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
-  Chat chat(std::move(loaded), flags.chat, interrupted);
+  Chat chat(std::move(loaded), flags.chat, interrupts);
   return prompt.empty() ? chat.Converse() : chat.AnswerOnce(prompt);
 }
 
@@ -69,6 +70,10 @@ Status Run(RunFlags flags) {
 std::function<ExitStatus()> AddRun(CLI::App& program) {
   CLI::App* verb = program.add_subcommand("run", "Chat in the terminal, or answer one prompt");
   const auto flags = std::make_shared<RunFlags>();
+  verb->add_option(
+      "--model", flags->engine.model,
+      "Model, unless the first word names one: a path, an alias (fak list), hf:, pypi: "
+      "or https:");
   flags->engine.Add(*verb);
   ChatOptions& chat = flags->chat;
   verb->add_option("prompt", flags->prompt, "The prompt; none: a chat, or what is piped in");

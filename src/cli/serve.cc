@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <csignal>
@@ -73,8 +74,9 @@ Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
   return keys;
 }
 
-Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics) {
-  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
+Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
+                          const std::atomic<bool>& stop) {
+  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model, &stop));
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   Served served;
   served.names =
@@ -193,12 +195,47 @@ void ShutDown(const ServeFlags& flags, gateway::Gateway& front, driver::EngineDr
   }
 }
 
+Result<net::HttpServerOptions> ServerOptions(const ServeFlags& flags) {
+  net::HttpServerOptions options;
+  options.address = flags.host == "localhost" ? "127.0.0.1" : flags.host;
+  options.port = flags.port;
+  if (flags.ssl_certfile.empty() != flags.ssl_keyfile.empty()) {
+    return Fail(Code::kInvalidArgument, "--ssl-certfile and --ssl-keyfile go together",
+                "--ssl-certfile");
+  }
+  if (!flags.ssl_certfile.empty()) {
+    options.tls = net::TlsServerOptions{flags.ssl_certfile, flags.ssl_keyfile};
+  }
+  return options;
+}
+
+Result<std::unique_ptr<net::HttpServer>> Listen(net::EventLoop& loop,
+                                                const net::HttpServerOptions& options,
+                                                net::HttpHandler& handler) {
+  auto server = net::HttpServer::Start(loop, options, handler);
+  if (!server && server.error().code == Code::kAlreadyExists) {
+    server.error().detail += "; --port takes another one, 0 any that is free";
+  }
+  return server;
+}
+
+// Whether the server can listen as it shall, before a model is loaded for a minute in vain.
+Status TryListening(net::EventLoop& loop, const net::HttpServerOptions& options) {
+  class Deaf final : public net::HttpHandler {
+    void OnRequest(net::HttpRequest&&, std::shared_ptr<net::ResponseWriter>) override {}
+    net::HttpResponse OnFault(const net::HttpFault&) override { return {503, {}, ""}; }
+  };
+  Deaf deaf;
+  TRY(Listen(loop, options, deaf));
+  return {};
+}
+
 Status Serve(const ServeFlags& flags) {
   Latch first_signal;
   Latch second_signal;
-  int signals = 0;
-  const SignalWatcher watcher({SIGTERM, SIGINT},
-                              [&](int) { (++signals == 1 ? first_signal : second_signal).Set(); });
+  std::atomic<bool> stop{false};
+  const SignalWatcher watcher(
+      {SIGTERM, SIGINT}, [&](int) { (stop.exchange(true) ? second_signal : first_signal).Set(); });
   LogOptions log;
   TRY_ASSIGN(log.level, ParseLogLevel(flags.log_level));
   log.json = flags.log_format == "json";
@@ -206,13 +243,14 @@ Status Serve(const ServeFlags& flags) {
   log.async = true;
   TRY(StartLog(log));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
-  if (flags.ssl_certfile.empty() != flags.ssl_keyfile.empty()) {
-    return Fail(Code::kInvalidArgument, "--ssl-certfile and --ssl-keyfile go together");
-  }
+  TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
+  net::EventLoop loop;
+  loop.Start("gateway");
+  TRY(TryListening(loop, options));
 
   metrics::Registry metrics;
-  TRY_ASSIGN(Served served,
-             flags.upstream.empty() ? MakeNative(flags, metrics) : MakeRidden(flags, metrics));
+  TRY_ASSIGN(Served served, flags.upstream.empty() ? MakeNative(flags, metrics, stop)
+                                                   : MakeRidden(flags, metrics));
   TRY(served.driver->Start());
   gateway::Gateway front({.served_names = served.names,
                           .maybe_card = served.maybe_card,
@@ -222,17 +260,10 @@ Status Serve(const ServeFlags& flags) {
                           .request_timeout_ms = std::llround(flags.request_timeout_s * 1000)},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
-  net::EventLoop loop;
-  loop.Start("gateway");
-  net::HttpServerOptions options;
-  options.address = flags.host == "localhost" ? "127.0.0.1" : flags.host;
-  options.port = flags.port;
-  if (!flags.ssl_certfile.empty()) {
-    options.tls = net::TlsServerOptions{flags.ssl_certfile, flags.ssl_keyfile};
+  TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));
+  if (!stop.load()) {
+    PrintReady(flags, *server, served);
   }
-  TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server,
-             net::HttpServer::Start(loop, options, front));
-  PrintReady(flags, *server, served);
   first_signal.Wait();
   ShutDown(flags, front, *served.driver, *server, second_signal);
   served.driver->Stop();
@@ -242,6 +273,7 @@ Status Serve(const ServeFlags& flags) {
 }
 
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
+  AddModel(verb, flags.engine.model);
   flags.engine.Add(verb);
   verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
   verb.add_option("--port", flags.port, "Port; 0: any free one")->capture_default_str();
@@ -265,6 +297,7 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--ssl-certfile", flags.ssl_certfile, "PEM certificate chain: serve TLS");
   verb.add_option("--ssl-keyfile", flags.ssl_keyfile, "PEM key of the certificate");
   verb.add_option("--log-level", flags.log_level, "debug, info, warning, error, off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
   verb.add_option("--log-format", flags.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))

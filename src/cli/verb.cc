@@ -2,11 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/config.h"
-#include "base/strings.h"
+#include "cli/suggest.h"
 
 namespace fak::cli {
 namespace {
@@ -20,32 +21,15 @@ std::string VariableOf(const CLI::Option& option) {
   return name;
 }
 
-// A value of the file as the command line would have it.
-Result<std::vector<std::string>> TextsAt(const ConfigTable& table, std::string_view key) {
-  if (const auto text = table.String(key); text && *text) {
-    return std::vector<std::string>{**text};
-  }
-  if (const auto texts = table.Strings(key); texts && *texts) {
-    return **texts;
-  }
-  if (const auto flag = table.Bool(key); flag && *flag) {
-    return std::vector<std::string>{**flag ? "true" : "false"};
-  }
-  if (const auto number = table.Int(key); number && *number) {
-    return std::vector<std::string>{std::to_string(**number)};
-  }
-  TRY_ASSIGN(const auto number, table.Float(key));
-  return number ? std::vector<std::string>{std::to_string(*number)} : std::vector<std::string>{};
-}
-
-Status Apply(CLI::Option& option, const std::vector<std::string>& values, const Error& error) {
+Status Apply(CLI::Option& option, const std::vector<std::string>& values, Error error) {
   try {
     for (const std::string& value : values) {
       option.add_result(value);
     }
     option.run_callback();
   } catch (const CLI::Error& failed) {
-    return Fail(Within(failed.what(), error));
+    error.detail += ": " + std::string(failed.what());
+    return Fail(std::move(error));
   }
   return {};
 }
@@ -58,55 +42,101 @@ std::string DefaultConfigPath() {
   return home == nullptr ? "" : std::string(home) + "/.config/fak/config.toml";
 }
 
-Result<std::optional<ConfigTable>> LoadTable(const std::string& config_path,
-                                             const std::string& verb) {
+std::vector<std::string> FlagNames(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_lnames().empty() && option->get_lnames().front() != "help") {
+      names.push_back(option->get_lnames().front());
+    }
+  }
+  return names;
+}
+
+// A typo shall not pass for a default.
+Status RefuseUnknownKeys(const ConfigTable& table, const std::vector<std::string>& known,
+                         const std::string& what) {
+  for (const std::string& key : table.Keys()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return Fail(table.ErrorAt(key, what + DidYouMean(key, known)));
+    }
+  }
+  return {};
+}
+
+// The verb's table, a step from the program's for each word of its path; nullopt when the file has
+// none.
+Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::App& verb) {
+  if (verb.get_parent() == nullptr) {
+    TRY(RefuseUnknownKeys(file, VerbNames(verb), "no verb of fak has that name"));
+    return file;
+  }
+  TRY_ASSIGN(const std::optional<ConfigTable> outer, TableOf(file, *verb.get_parent()));
+  if (!outer) {
+    return std::nullopt;
+  }
+  TRY_ASSIGN(const std::optional<ConfigTable> table, outer->Table(verb.get_name()));
+  if (!table) {
+    return std::nullopt;
+  }
+  const std::vector<std::string> inner = VerbNames(verb);
+  TRY(RefuseUnknownKeys(
+      *table, inner.empty() ? FlagNames(verb) : inner,
+      VerbPath(verb) + (inner.empty() ? " has no such flag" : " has no such verb")));
+  return table;
+}
+
+Result<std::optional<ConfigTable>> LoadTable(const std::string& config_path, const CLI::App& verb) {
   const std::string path = config_path.empty() ? DefaultConfigPath() : config_path;
   if (path.empty()) {
     return std::nullopt;
   }
-  Result<ConfigTable> file = ConfigTable::Load(path);
+  const Result<ConfigTable> file = ConfigTable::Load(path);
   if (!file) {
     if (file.error().code == Code::kNotFound && config_path.empty()) {
       return std::nullopt;
     }
-    return Fail(std::move(file).error());
+    return Fail(file.error());
   }
-  return file->Table(verb);
+  return TableOf(*file, verb);
 }
 
 }  // namespace
 
 ExitStatus PrintError(const Error& error) {
   std::fprintf(stderr, "fak: %s\n", error.detail.c_str());
-  return 1;
+  if (error.code == Code::kCancelled) {
+    return kInterrupted;
+  }
+  const bool flag = error.code == Code::kInvalidArgument && error.field.starts_with("--");
+  return flag ? kWrongUsage : kFailed;
+}
+
+std::string VerbPath(const CLI::App& verb) {
+  return (verb.get_parent() == nullptr ? "" : VerbPath(*verb.get_parent()) + " ") + verb.get_name();
+}
+
+std::vector<std::string> VerbNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
 }
 
 Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path) {
-  TRY_ASSIGN(const std::optional<ConfigTable> table, LoadTable(config_path, verb.get_name()));
-  std::vector<std::string> known;
-  for (CLI::Option* option : verb.get_options()) {
-    if (option->get_lnames().empty() || option->get_lnames().front() == "help") {
+  TRY_ASSIGN(const std::optional<ConfigTable> table, LoadTable(config_path, verb));
+  for (const std::string& name : FlagNames(verb)) {
+    CLI::Option& option = *verb.get_option("--" + name);
+    if (option.count() > 0) {
       continue;
     }
-    const std::string& name = option->get_lnames().front();
-    known.push_back(name);
-    if (option->count() > 0) {
-      continue;
-    }
-    const std::string variable = VariableOf(*option);
+    const std::string variable = VariableOf(option);
     if (const char* value = std::getenv(variable.c_str()); value != nullptr) {
-      TRY(Apply(*option, {value}, {Code::kInvalidArgument, variable, variable}));
+      TRY(Apply(option, {value}, {Code::kInvalidArgument, variable, variable}));
     } else if (table) {
-      TRY_ASSIGN(const std::vector<std::string> values, TextsAt(*table, name));
-      if (!values.empty()) {
-        TRY(Apply(*option, values, table->ErrorAt(name, "wrong value")));
-      }
-    }
-  }
-  if (table) {
-    for (const std::string& key : table->Keys()) {
-      if (std::find(known.begin(), known.end(), key) == known.end()) {
-        return Fail(table->ErrorAt(key, "fak " + verb.get_name() + " has no --" + key));
+      TRY_ASSIGN(const auto values, table->Texts(name));
+      if (values && !values->empty()) {
+        TRY(Apply(option, *values, table->ErrorAt(name, "wrong value")));
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -15,8 +16,11 @@ class App;
 // own; verbs.cc lists them.
 namespace fak::cli {
 
-// 0: well; 1: it failed, and the error was printed; 2: wrong usage.
+// 0: well; the others after an error was printed.
 using ExitStatus = int;
+inline constexpr ExitStatus kFailed = 1;
+inline constexpr ExitStatus kWrongUsage = 2;
+inline constexpr ExitStatus kInterrupted = 130;  // by Ctrl-C: what a shell expects
 
 struct Verb {
   // Adds the verb to the program; the returned function runs it after parsing.
@@ -25,12 +29,19 @@ struct Verb {
   Register add;
 };
 
-// Prints "fak: <detail>" on stderr. Returns 1.
+// Prints "fak: <detail>" on stderr. Returns kInterrupted for kCancelled, kWrongUsage for a flag's
+// wrong value, else kFailed.
 ExitStatus PrintError(const Error& error);
 
+// "fak bench model".
+std::string VerbPath(const CLI::App& verb);
+// Of the verbs inside; empty for most.
+std::vector<std::string> VerbNames(const CLI::App& app);
+
 // Flags have three sources: the command line, then FAK_<NAME> in the environment, then the table of
-// the verb in the TOML file (--config, else $XDG_CONFIG_HOME/fak/config.toml if there is one).
-// Fills the options that the command line left out. Errors name the variable or the file's line.
+// the verb in the TOML file (--config, else $XDG_CONFIG_HOME/fak/config.toml if there is one);
+// [bench.model] is the table of "bench model". Fills the options that the command line left out.
+// Errors name the variable or the file's line. docs/decisions/0007-flags.md.
 [[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path);
 
 }  // namespace fak::cli

@@ -178,9 +178,7 @@ std::function<ExitStatus()> AddVerify(CLI::App& program) {
   CLI::App* verb = program.add_subcommand(
       "verify", "Whether a model gives the same bits here, whatever the path");
   const auto flags = std::make_shared<VerifyFlags>();
-  verb->add_option("model", flags->model,
-                   "Model: a path, an alias (fak list), hf:, pypi: or https:")
-      ->required();
+  AddModel(*verb, flags->model);
   CLI::Option* quick = verb->add_flag("--quick", flags->quick, "Every value of every axis once");
   verb->add_flag("--full", flags->full, "Every combination (default: every pair of values)")
       ->excludes(quick);

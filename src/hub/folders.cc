@@ -1,9 +1,12 @@
 #include "hub/folders.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "base/file.h"
+#include "base/strings.h"
 
 namespace fak::hub {
 
@@ -29,6 +32,38 @@ uint64_t FreeBytes(const std::string& path) {
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(path, error);
   return error ? UINT64_MAX : space.available;
+}
+
+FolderSize SizeOfFolder(const std::string& folder) {
+  constexpr int kDepth = 3;
+  FolderSize size;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator at(folder, error);
+  while (!error && at != std::filesystem::recursive_directory_iterator()) {
+    if (at.depth() >= kDepth) {
+      at.disable_recursion_pending();
+    }
+    std::error_code gone;
+    const uint64_t bytes = at->is_regular_file(gone) ? at->file_size(gone) : 0;
+    if (!gone) {
+      size.bytes += bytes;
+      size.largest_file = std::max(size.largest_file, bytes);
+    }
+    at.increment(error);
+  }
+  return size;
+}
+
+Error WriteError(int error_number, const std::string& path, uint64_t needed) {
+  Error error = ErrnoError(error_number, path);
+  if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG) {
+    const std::string folder = path.substr(0, path.rfind('/'));
+    error.code = Code::kResourceExhausted;
+    error.detail += ": " + (needed == 0 ? "" : FormatBytes(needed) + " more are needed, ") +
+                    FormatBytes(FreeBytes(folder)) +
+                    " are free; set FAK_CACHE to a folder with more room";
+  }
+  return error;
 }
 
 }  // namespace fak::hub

@@ -6,13 +6,14 @@
 
 #include "base/strings.h"
 #include "hub/store.h"
+#include "net/url.h"
 
 namespace fak::hub {
 namespace {
 
-bool IsFile(const std::string& path) {
+bool IsThere(const std::string& path) {
   struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return stat(path.c_str(), &status) == 0;
 }
 
 bool IsPlainName(std::string_view text) {
@@ -93,11 +94,6 @@ Result<Reference> ParseReference(std::string_view text) {
   if (text.empty()) {
     return BadReference(text, "is empty");
   }
-  if (IsFile(reference.text) || text.ends_with(".gguf")) {
-    if (!text.starts_with("https://") && !text.starts_with("hf:")) {
-      return reference;
-    }
-  }
   const auto aliases = Aliases();
   if (std::any_of(aliases.begin(), aliases.end(),
                   [text](const Alias& alias) { return alias.name == text; })) {
@@ -110,14 +106,20 @@ Result<Reference> ParseReference(std::string_view text) {
   if (text.starts_with("hf:")) {
     return ParseHuggingFace(text.substr(3), std::move(reference));
   }
-  if (text.starts_with("https://") || text.starts_with("http://127.0.0.1:")) {
+  if (text.starts_with("https://") || text.starts_with("http://")) {
+    TRY_ASSIGN(const net::Url url, net::ParseUrl(text));
+    if (!url.origin.tls && !net::IsLoopbackHost(url.origin.host)) {
+      return BadReference(text, "plain http is not taken");
+    }
     reference.kind = Reference::Kind::kHttps;
     reference.url = text;
     return reference;
   }
-  return BadReference(text, text.starts_with("http://")                ? "plain http is not taken"
-                            : text.find('/') != std::string_view::npos ? "there is no such file"
-                                                                       : "is no alias");
+  if (IsThere(reference.text) || text.ends_with(".gguf")) {
+    return reference;
+  }
+  return BadReference(
+      text, text.find('/') != std::string_view::npos ? "there is no such file" : "is no alias");
 }
 
 }  // namespace fak::hub

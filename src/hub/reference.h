@@ -23,8 +23,8 @@ struct Reference {
   std::string Name() const;
 };
 
-// kInvalidArgument says which forms there are. Whatever names an existing file, or looks like a
-// path to a .gguf file, is a path.
+// kInvalidArgument says which forms there are. Aliases and the prefixes come first; what else is
+// there in the file system, or ends in .gguf, is a path. Plain http is for this machine itself.
 [[nodiscard]] Result<Reference> ParseReference(std::string_view text);
 
 }  // namespace fak::hub

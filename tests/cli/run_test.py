@@ -1,0 +1,122 @@
+"""fak run: in pipes, on terminals wide and narrow, and what Ctrl-C does at each stage."""
+import os
+import signal
+import subprocess
+
+import support
+from support import Terminal
+
+# A tiny model's longest answer takes a second or more.
+SLOW = ("--isa", "scalar", "--threads", "1")
+
+
+class Run(support.CliTest):
+    def test_answers_a_prompt_a_pipe_and_both(self):
+        options = ("--temp", "0", "-n", "8", "--model", self.model)
+        out = self.fak("run", "hello", *options)[0]
+        self.assertGreater(len(out), 1)
+        self.assertEqual(self.fak("run", *options, input="hello")[0], out)
+        self.assertEqual(self.fak("run", self.model, "hello", "--temp", "0", "-n", "8")[0], out)
+        self.assertNotEqual(self.fak("run", "hello", *options, input="and more")[0], "")
+        self.assertIn("no prompt", self.one_line(self.fak("run", *options, status=1)[1]))
+
+    def test_says_that_a_model_without_a_template_completes(self):
+        bare = self.folder / "bare.gguf"
+        bare.write_bytes(self.model.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.no_template__"))
+        _, said = self.fak("run", "hello", "--model", bare, "-n", "2", "--stats")
+        self.assertIn("no chat template", said)
+        self.assertIn("tokens", said)
+
+    def test_no_escape_leaves_for_a_pipe_or_a_plain_terminal(self):
+        out, said = self.fak("run", "hello", "--model", self.model, "-n", "4", env={"TERM": "xterm"})
+        self.assertNotIn("\x1b", out + said)
+        plain = Terminal(self, "run", "hello", "--model", self.model, "-n", "4", "--temp", "0",
+                         env={"TERM": "dumb", "NO_COLOR": "1"})
+        self.addCleanup(plain.kill)
+        self.assertEqual(plain.end(), 0)
+        self.assertNotIn("\x1b", plain.text)
+
+    def test_a_reader_that_goes_ends_it(self):
+        child = self.start("run", "hello", "--model", self.model, "--temp", "0", "-n", "2000", *SLOW)
+        child.stdout.close()
+        child.stdout = None
+        self.assertEqual(child.wait(support.PATIENCE_S), 1)
+        self.assertIn("standard output", child.stderr.read())
+
+    def test_a_full_disk_is_said(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([support.FAK, "run", "hello", "--model", self.model, "-n", "4"],
+                                  stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                  text=True, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left", done.stderr)
+
+    def test_a_closed_stdin_is_nothing_to_stop_for(self):
+        self.fak("run", "hello", "--model", self.model, "-n", "2", before=lambda: os.close(0))
+
+    def chat(self, *words, **options):
+        chat = Terminal(self, "run", "--model", self.model, "--temp", "0", *words, **options)
+        self.addCleanup(chat.kill)
+        chat.wait_for("Chat with")
+        chat.wait_for("\r\n> ")
+        return chat
+
+    def test_a_chat_and_its_commands(self):
+        for columns in (80, 12):
+            chat = self.chat("-n", "8", columns=columns)
+            chat.type("hello\n")
+            self.assertGreater(len(chat.wait_for("\r\n> ")), len("hello\r\n"))
+            chat.type("/help\n")
+            chat.wait_for("/clear")
+            chat.wait_for("> ")
+            chat.type("/clear\n")
+            chat.wait_for("history cleared")
+            chat.type("/exit\n")
+            self.assertEqual(chat.end(), 0)
+            chat = self.chat()
+            chat.type("\x04")
+            self.assertEqual(chat.end(), 0)
+
+    def test_ctrl_c_at_the_prompt_says_how_to_leave(self):
+        chat = self.chat("-n", "4")
+        chat.type("half a thought\x03")
+        chat.wait_for("Ctrl-D leaves")
+        chat.wait_for("> ")
+        chat.type("hello\n")
+        chat.wait_for("\r\n> ")
+        chat.type("/exit\n")
+        self.assertEqual(chat.end(), 0)
+
+    def test_ctrl_c_stops_an_answer_and_not_the_chat(self):
+        chat = self.chat("-n", "2000", *SLOW)
+        chat.type("hello\n")
+        chat.wait_for("hello\r\n")
+        self.wait_for(lambda: chat.read(0.1) and len(chat.text) > 20, "an answer")
+        chat.type("\x03")
+        chat.wait_for("\r\n> ")
+        chat.type("/exit\n")
+        self.assertEqual(chat.end(), 0)
+
+    def test_ctrl_c_ends_a_single_answer_with_its_status(self):
+        child = self.start("run", "hello", "--model", self.model, "--temp", "0", "-n", "2000", *SLOW)
+        self.assertNotEqual(child.stdout.read(1), "")
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.wait(support.PATIENCE_S), 130)
+
+    def test_ctrl_c_ends_a_download_that_goes_on_another_time(self):
+        body = self.model.read_bytes()
+        with support.StandIn({"/m.gguf": body}, bytes_a_second=len(body) // 10) as server:
+            url = f"{server.url}/m.gguf"
+            for columns in (80, 20):
+                run = Terminal(self, "run", "--model", url, "hi", columns=columns)
+                self.addCleanup(run.kill)
+                run.wait_for("downloading"[:columns])
+                run.type("\x03")
+                self.assertEqual(run.end(), 130)
+                self.assertIn("cancelled", run.text)
+                drawn = [line.split("\x1b[K")[-1] for line in run.text.split("\r")]
+                self.assertLess(max(len(line) for line in drawn if "cancelled" not in line), columns)
+            self.assertIn("Range", {name.title() for name in server.requests[-1][1]})
+
+
+support.main()

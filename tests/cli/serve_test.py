@@ -1,0 +1,110 @@
+"""fak serve when it can't: one line that names what is wrong, and no crash. And how it ends."""
+import os
+import signal
+import socket
+import subprocess
+
+import support
+
+
+class Serve(support.CliTest):
+    def refused(self, *words, status=1, env=None):
+        return self.one_line(self.fak("serve", *words, status=status, env=env)[1])
+
+    def test_a_taken_port(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            said = self.refused(self.model, "--port", port)
+            self.assertIn(f"127.0.0.1:{port}", said)
+            self.assertIn("in use", said)
+            self.assertIn("--port", said)
+
+    def test_an_address_that_is_not_ours(self):
+        self.assertIn("192.0.2.1", self.refused(self.model, "--host", "192.0.2.1", "--api-key", "k"))
+        self.assertIn("no.such.host", self.refused(self.model, "--host", "no.such.host", "--api-key", "k"))
+
+    def test_a_public_address_without_a_key(self):
+        for host in ("0.0.0.0", "::"):
+            said = self.refused(self.model, "--host", host)
+            self.assertIn(f"--host {host}", said)
+            self.assertIn("--api-key", said)
+            self.assertIn("--allow-unauthenticated", said)
+        self.assertIn("--api-key", self.refused(self.model, "--api-key", "", status=2))
+        self.assertIn("keys.toml", self.refused(self.model, "--keys-file", "keys.toml"))
+
+    def test_tls_files(self):
+        self.assertIn("--ssl-keyfile", self.refused(self.model, "--ssl-certfile", "c.pem", status=2))
+        self.assertIn("--ssl-certfile", self.refused(self.model, "--ssl-keyfile", "k.pem", status=2))
+        self.assertIn("none.pem", self.refused(self.model, "--ssl-certfile", "none.pem", "--ssl-keyfile",
+                                               "none.pem"))
+        for name in ("c.pem", "k.pem"):
+            (self.folder / name).write_text("no PEM\n")
+        self.assertIn("c.pem", self.refused(self.model, "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"))
+
+    def test_flags_that_are_wrong(self):
+        for flag in ("--log-level", "--isa"):
+            said = self.fak("serve", self.model, flag, "loud", status=2)[1]
+            self.assertIn(flag, said)
+            self.assertIn("loud", said)
+        self.assertIn("--kv-cache-memory", self.refused(self.model, "--kv-cache-memory", "lots", status=2))
+        self.assertIn("block", self.refused(self.model, "--block-size", "17", status=2))
+        self.assertIn("none.jinja", self.refused(self.model, "--chat-template", "none.jinja"))
+        self.assertIn("tiny.gguf/log", self.refused(self.model, "--log-file", self.model / "log"))
+        self.assertIn("ftp://x", self.refused("--upstream", "ftp://x"))
+
+    def test_a_model_that_is_none(self):
+        (self.folder / "empty.gguf").touch()
+        (self.folder / "text.gguf").write_text("Once upon a time\n" * 100)
+        (self.folder / "folder.gguf").mkdir()
+        for path, said in (("none.gguf", "No such file"), ("empty.gguf", ""), ("text.gguf", "GGUF"),
+                           ("folder.gguf", "folder"), ("/", "folder"), ("/dev/null", ""), ("nosuch", "alias")):
+            shown = self.refused(path)
+            self.assertIn(path, shown)
+            self.assertIn(said, shown)
+
+    def test_a_model_that_may_not_be_read(self):
+        closed = self.folder / "closed.gguf"
+        closed.write_bytes(self.model.read_bytes())
+        closed.chmod(0)
+        self.folder.chmod(0o755)
+        before = (lambda: os.setuid(65534)) if os.geteuid() == 0 else None
+        try:
+            said = self.one_line(self.fak("serve", closed, status=1, before=before)[1])
+        except PermissionError:
+            self.skipTest("nobody else may run this program")
+        self.assertIn(str(closed), said)
+        self.assertIn("Permission denied", said)
+
+    def test_a_model_cut_short(self):
+        whole = self.model.read_bytes()
+        cut = self.folder / "cut.gguf"
+        for length in (3, 4, 8, 23, 24, 30, 100, 1000, len(whole) // 4, len(whole) // 2, len(whole) - 40):
+            cut.write_bytes(whole[:length])
+            for verb in ("serve", "inspect"):
+                said = self.one_line(self.fak(verb, cut, status=1)[1])
+                self.assertIn("cut.gguf", said, length)
+
+    def test_a_signal_ends_it_well(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = self.start("serve", self.model, "--port", "0", "--shutdown-settle", "0")
+            self.assertIn("http://127.0.0.1:", self.line_of(server, "is ready on"))
+            server.send_signal(number)
+            self.assertEqual(server.wait(support.PATIENCE_S), 0)
+
+    def test_an_upstream_that_is_down_is_named_once(self):
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            upstream = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+            server = self.start("serve", "--upstream", upstream, "--port", "0")
+            url = self.line_of(server, "is ready on").split(" is ready on ")[1].split(" ")[0]
+
+            def why():
+                return subprocess.run(["curl", "-s", f"{url}/ready"], capture_output=True, text=True).stdout
+
+            self.wait_for(lambda: "connect" in why(), "the first probe")
+            self.assertEqual(why().count(upstream), 1, why())
+
+
+support.main()
