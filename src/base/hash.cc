@@ -19,6 +19,15 @@ uint64_t Xxh3(std::string_view bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
+Hash128 Xxh3Wide(std::string_view bytes, uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
+  return {hash.high64, hash.low64};
+}
+
+std::string Hash128::ToHex() const {
+  return fak::ToHex(high) + fak::ToHex(low);
+}
+
 // EVP fails only for want of memory or when SHA-256 is missing from the library, and neither is
 // something to go on after.
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,6 +20,14 @@ std::string_view BytesOf(std::span<const T> values) {
 // XXH3, for identities inside trusted data: fast, not against an adversary. The same on every
 // machine (xxHash 0.8 fixes it). Pure functions, any thread; about 10 GB/s and more.
 uint64_t Xxh3(std::string_view bytes, uint64_t seed = 0);
+
+struct Hash128 {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+  std::string ToHex() const;  // 32 digits, high first: xxHash's canonical form
+};
+Hash128 Xxh3Wide(std::string_view bytes, uint64_t seed = 0);
 
 // SHA-256 over a stream of bytes, for files and everything an adversary may choose.
 // Not thread-safe.

@@ -65,6 +65,7 @@ TEST(Random, RealDiffersAndFakeRepeats) {
 TEST(Hash, GivesThePublishedValues) {
   // xxHash 0.8's own sanity values for the empty input; FIPS 180-4 examples for SHA-256.
   EXPECT_EQ(ToHex(Xxh3("")), "2d06800538d394c2");
+  EXPECT_EQ(Xxh3Wide("").ToHex(), "99aa06d3014798d86001c324468d497f");
   EXPECT_NE(Xxh3("a", 1), Xxh3("a", 2));
   EXPECT_EQ(Sha256::HexOf("abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -39,7 +39,9 @@ TEST_F(LoaderTest, AFileCutShortWhileItIsLoadedIsAnError) {
 
 TEST_F(LoaderTest, ALoadedModelNeedsItsFileNoMore) {
   TinyDriver whole;
-  const Ask ask{.prompt = Tokens(40), .sampling = {.temperature = 0.0f, .max_tokens = 20}};
+  Ask ask{.prompt = Tokens(40)};
+  ask.sampling.temperature = 0.0f;
+  ask.sampling.max_tokens = 20;
   const auto expected = whole.Run(ask);
   auto engine = LoadEngine(path_, *tensor::CreateCpuBackend({}), TinyOptions());
   ASSERT_TRUE(engine) << engine.error().detail;

@@ -236,7 +236,10 @@ TEST(WholeAnswer, HasTextUsageAndLogprobs) {
   turn.sampling.logprobs = 1;
   OpenAiWhole whole({"id-1", "m", 17}, turn);
   TextDelta delta{0, "a", {1}, {}};
-  delta.logprobs.push_back({.chosen = {1, "a", -0.5f, 1}, .top = {{1, "a", -0.5f, 1}}});
+  const TokenLogprobs::Entry a = {1, "a", -0.5f, 1};
+  delta.logprobs.resize(1);
+  delta.logprobs.front().chosen = a;
+  delta.logprobs.front().top = {a};
   whole.Add(Started{9, 2, 0});
   whole.Add(delta);
   whole.Add(Finish{});

@@ -229,7 +229,7 @@ Result<std::vector<Model>> ModelsOf(const std::string& reference, const Scratch&
   }
   hub::Store store(hub::CacheFolder());
   TRY_ASSIGN(const hub::Entry entry, store.Pull(reference, {}));
-  return std::vector<Model>{{.name = reference, .path = entry.path}};
+  return std::vector<Model>{{.name = reference, .path = entry.path()}};
 }
 
 Result<std::vector<Entry>> ComputeAll(const std::vector<Model>& models, tensor::Isa isa) {
