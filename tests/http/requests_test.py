@@ -56,7 +56,6 @@ WRONG = {
     "ignore_eos": ["x", 7],
     "priority": ["x", 1.5],
     "cache_salt": [7, "x" * 257],
-    "user": [7],
 }
 
 
