@@ -8,8 +8,8 @@
 
 namespace fak {
 
-// Writing to a closed pipe or socket, or more than a file may have, gives an error instead of ending
-// the program. Once, in main().
+// Writing to a closed pipe or socket, or more than a file may have, gives an error instead of
+// ending the program. Once, in main().
 void IgnoreWriteSignals();
 
 // Delivers signals as ordinary calls on an ordinary thread, where anything may be done. Make one
