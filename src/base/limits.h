@@ -46,6 +46,19 @@ inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native
 // Ridden engines
 inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
 inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;        // of an error's body
+inline constexpr size_t kProbeBytesMax = 4 * 1024 * 1024;  // of an answer to a call of our own
+inline constexpr int kProbeTimeoutMs = 10'000;             // to its first byte
+inline constexpr size_t kUpstreamsMax = 256;               // behind one gateway
+// Metrics
+inline constexpr size_t kExpositionBytesMax = 4 * 1024 * 1024;  // of an engine's /metrics
+inline constexpr size_t kExpositionLabelsMax = 32;              // of one sample
+inline constexpr size_t kScrapeSeriesMax = 16'384;              // remembered of one engine
+inline constexpr size_t kScrapeBucketsMax = 128;                // of one histogram
+inline constexpr int kScrapeTimeoutMs = 3'000;
+inline constexpr size_t kMetricLabelBytesMax = 128;
+inline constexpr size_t kMetricModelsMax = 64;  // of one worker
+inline constexpr size_t kMetricValuesMax = 32;  // of a row's own label, in what an engine says
+inline constexpr size_t kMetricWorkersMax = 1024;
 // Pulling models
 inline constexpr size_t kHubRecordBytesMax = 1024 * 1024;        // what is kept beside a model
 inline constexpr size_t kHubListingBytesMax = 16 * 1024 * 1024;  // a page of a repository's files

@@ -46,9 +46,12 @@ constexpr std::array kCapabilities = {
     Capability{"speed of a model, beside llama.cpp", State::kShipped,
                "fak bench model smollm2 -p 128 -n 32", ""},
     Capability{"perplexity", State::kShipped, "fak perplexity smollm2 LICENSE --window 128", ""},
-    Capability{"in front of an OpenAI server", State::kPartial,
-               "fak serve --upstream http://127.0.0.1:8001",
-               "one upstream; run against fak and scripted servers"},
+    Capability{"in front of another fak", State::kPartial, "fak probe http://127.0.0.1:8000",
+               "several upstreams, by model and open requests; no retries elsewhere"},
+    Capability{"in front of other engines", State::kStandInOnly, "ctest -R unit.ride",
+               "vLLM, SGLang, llama.cpp, Dynamo, llm-d, MLX, OpenAI, Anthropic: as recorded"},
+    Capability{"Anthropic and Responses wires", State::kPartial, "ctest -R 'unit.(wire|ride)'",
+               "passed on to engines that serve them; not translated, not native"},
     Capability{"NEON kernels", State::kStandInOnly, "tools/neon-test",
                "the scalar kernels' bits under qemu-user; run on no ARM machine yet"},
     Capability{"models by hf: and https:", State::kStandInOnly, "ctest -R 'unit.hub|cli.models'",
@@ -59,7 +62,6 @@ constexpr std::array kCapabilities = {
                "the specification runs on a GPU, the engine doesn't yet"},
     Capability{"tools and structured output", State::kGap, "",
                "passed on to upstreams, refused by the native engine"},
-    Capability{"Anthropic and Responses wires", State::kGap, "", ""},
     Capability{"fleet: routing, health, failover", State::kGap, "", ""},
 };
 

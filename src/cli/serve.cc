@@ -12,12 +12,12 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
+#include "cli/upstreams.h"
 #include "cli/verbs.h"
 #include "engine/native_driver.h"
 #include "gateway/gateway.h"
 #include "net/http_server.h"
 #include "net/url.h"
-#include "ride/openai_driver.h"
 
 namespace fak::cli {
 namespace {
@@ -26,9 +26,7 @@ struct ServeFlags {
   EngineFlags engine;
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
-  std::string upstream;
-  std::string upstream_model;
-  std::string upstream_api_key;
+  UpstreamFlags upstream;
   std::vector<std::string> served_model_names;
   std::vector<std::string> api_keys;
   std::string keys_file;
@@ -97,18 +95,13 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
 Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
   Served served;
   served.names = flags.served_model_names;
-  served.emitter = metrics.MakeEmitter({.worker = flags.upstream,
-                                        .engine = "openai",
-                                        .model = flags.upstream_model,
+  TRY_ASSIGN(served.driver, StartUpstreams(flags.upstream));
+  const auto capabilities = served.driver->capabilities();
+  served.emitter = metrics.MakeEmitter({.worker = flags.upstream.upstreams.front(),
+                                        .engine = capabilities->engine,
+                                        .model = flags.upstream.model,
                                         .source = "gateway"});
-  served.about = "in front of " + flags.upstream;
-  TRY_ASSIGN(served.driver, ride::OpenAiDriver::Make({.name = "upstream",
-                                                      .engine = "openai",
-                                                      .url = flags.upstream,
-                                                      .model = flags.upstream_model,
-                                                      .api_key = flags.upstream_api_key,
-                                                      .options = {}},
-                                                     {}));
+  served.about = "in front of " + Join(flags.upstream.upstreams, ", ");
   return served;
 }
 
@@ -249,8 +242,8 @@ Status Serve(const ServeFlags& flags) {
   TRY(TryListening(loop, options));
 
   metrics::Registry metrics;
-  TRY_ASSIGN(Served served, flags.upstream.empty() ? MakeNative(flags, metrics, stop)
-                                                   : MakeRidden(flags, metrics));
+  TRY_ASSIGN(Served served, flags.upstream.upstreams.empty() ? MakeNative(flags, metrics, stop)
+                                                             : MakeRidden(flags, metrics));
   TRY(served.driver->Start());
   gateway::Gateway front({.served_names = served.names,
                           .maybe_card = served.maybe_card,
@@ -272,16 +265,32 @@ Status Serve(const ServeFlags& flags) {
   return {};
 }
 
+void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
+  verb.add_option("--upstream", flags.upstreams,
+                  "Serve in front of [NAME=][ENGINE+]URL instead of a model; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-model", flags.model, "Model to ask the upstream for");
+  verb.add_option("--upstream-api-key", flags.api_key,
+                  "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
+  verb.add_option("--upstream-api-key-file", flags.api_key_files,
+                  "[NAME=]FILE with the key of an upstream; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-ca-file", flags.ca_file,
+                  "PEM certificates to trust in upstreams instead of the system's");
+  verb.add_option("--allow-upstream-field", flags.allowed_fields,
+                  "Let clients set this field that steers an upstream; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--allow-upstream-header", flags.allowed_headers,
+                  "Pass this header of clients on to upstreams; repeatable")
+      ->allow_extra_args(false);
+}
+
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
   AddModel(verb, flags.engine.model);
   flags.engine.Add(verb);
   verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
   verb.add_option("--port", flags.port, "Port; 0: any free one")->capture_default_str();
-  verb.add_option("--upstream", flags.upstream,
-                  "Serve in front of this OpenAI server instead of a model");
-  verb.add_option("--upstream-model", flags.upstream_model, "Model to ask the upstream for");
-  verb.add_option("--upstream-api-key", flags.upstream_api_key,
-                  "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
+  AddUpstreamFlags(verb, flags.upstream);
   verb.add_option("--served-model-name", flags.served_model_names,
                   "Name of the model in requests; repeatable")
       ->allow_extra_args(false);
@@ -325,7 +334,8 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "Examples:\n"
       "  fak serve                                  the default model on 127.0.0.1:8000\n"
       "  fak serve model.gguf --port 9000 --api-key secret --host 0.0.0.0\n"
-      "  fak serve --upstream http://127.0.0.1:8001 in front of vLLM, llama.cpp or another fak");
+      "  fak serve --upstream http://127.0.0.1:8001 in front of vLLM, llama.cpp or another fak\n"
+      "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080");
   return [flags]() -> ExitStatus {
     const Status served = Serve(*flags);
     return served ? 0 : PrintError(served.error());

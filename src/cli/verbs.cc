@@ -7,6 +7,7 @@ namespace fak::cli {
 std::span<const Verb> Verbs() {
   static constexpr std::array kVerbs = {
       Verb{"serve", AddServe},
+      Verb{"probe", AddProbe},
       Verb{"run", AddRun},
       Verb{"pull", AddPull},
       Verb{"list", AddList},

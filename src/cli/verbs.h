@@ -10,6 +10,7 @@ namespace fak::cli {
 std::span<const Verb> Verbs();
 
 std::function<ExitStatus()> AddServe(CLI::App& program);
+std::function<ExitStatus()> AddProbe(CLI::App& program);
 std::function<ExitStatus()> AddRun(CLI::App& program);
 std::function<ExitStatus()> AddPull(CLI::App& program);
 std::function<ExitStatus()> AddList(CLI::App& program);

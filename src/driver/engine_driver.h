@@ -42,6 +42,9 @@ struct Capabilities {
 
 // A snapshot for routing and metrics; cheap to take, from any thread. Absent is not 0.
 struct LoadReport {
+  // Of a ridden engine the figures are its own, as old as the last scrape, other people's requests
+  // included; only in_flight, our requests that are open there, is of this moment.
+  std::optional<int32_t> in_flight;
   std::optional<int32_t> running;
   std::optional<int32_t> waiting;
   std::optional<int64_t> backlog_tokens;  // prompt tokens admitted and not yet computed
@@ -68,9 +71,11 @@ enum class EvictGuarantee : uint8_t { kNone, kWholePrefix, kExact };
 
 struct EvictRequest {
   EvictScope scope = EvictScope::kAll;
-  std::vector<int32_t> tokens;  // kPrefix: the path whose branch goes
-  std::string cache_salt;
+  std::vector<int32_t> tokens;  // kPrefix: the path whose branch goes; empty: not known here
+  std::string cache_salt;       // with the tenant folded in
   EvictGuarantee demanded = EvictGuarantee::kNone;
+  // The caller's own body, for an engine that takes the same call. Null: there is none.
+  std::shared_ptr<const Json> maybe_document = nullptr;
 };
 
 struct EvictReport {
@@ -79,12 +84,20 @@ struct EvictReport {
   uint64_t blocks = 0;
 };
 
+// What became of it at one worker.
+struct EvictOutcome {
+  std::string worker;
+  Result<EvictReport> report;
+  bool honours_cache_salt = false;  // else its cache is one for all tenants
+};
+
 // Optional side of a driver. kUnsupported when the demanded guarantee can't be met: nothing is
-// done then. `done` is called once, on a thread of the driver.
+// done then. `done` is called once, on a thread of the driver or of the caller, with an outcome for
+// each worker that the driver stands for.
 class CacheControl {
  public:
   virtual ~CacheControl() = default;
-  virtual void Evict(EvictRequest request, std::function<void(Result<EvictReport>)> done) = 0;
+  virtual void Evict(EvictRequest request, std::function<void(std::vector<EvictOutcome>)> done) = 0;
 };
 
 // Optional: an engine that tokenises for us.
@@ -158,7 +171,9 @@ struct ReplicaSpec {
   std::string url = {};      // ridden
   std::string model = {};    // native: a reference; ridden: the model to ask for, empty = as asked
   std::string api_key = {};  // never logged
-  Json options = {};         // engine-specific table of the fleet file, null when none
+  // Ridden: where the engine shows its metrics when not at /metrics of its URL. Gets no key.
+  std::string metrics_url = {};
+  Json options = {};  // engine-specific table of the fleet file, null when none
 };
 
 // Makes drivers. cli binds it to `engine` and `ride`; `fleet` makes adapters only through it.

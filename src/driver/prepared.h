@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "wire/http_headers.h"
 #include "wire/turn.h"
 
 namespace fak::driver {
@@ -38,8 +39,13 @@ struct Prepared {
   // The client's own id where it gave a usable one: for logs, headers and the upstream.
   std::string shown_id;
   std::shared_ptr<const wire::Turn> turn;
-  // The client's document as it came. Ride sends this one with only the edits we made.
+  // The client's document as it came, read and in its own bytes. Ride sends those with only the
+  // edits we made; null: nobody kept them, and the document is written anew.
   std::shared_ptr<const Json> document;
+  std::shared_ptr<const std::string> maybe_body;
+  // The client's headers, without credentials and what concerns its connection. A ridden engine
+  // gets those that its adapter lists.
+  wire::HttpHeaders client_headers;
   // One for chat; one a prompt for completions. Choice i of prompt p has index p · n + i.
   std::vector<PreparedPrompt> prompts;
 

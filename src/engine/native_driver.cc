@@ -99,7 +99,7 @@ void NativeDriver::Cancel(std::string_view request_id) {
 }
 
 void NativeDriver::Evict(driver::EvictRequest request,
-                         std::function<void(Result<driver::EvictReport>)> done) {
+                         std::function<void(std::vector<driver::EvictOutcome>)> done) {
   {
     const std::lock_guard lock(mutex_);
     if (!stopping_) {
@@ -108,7 +108,7 @@ void NativeDriver::Evict(driver::EvictRequest request,
       return;
     }
   }
-  done(Fail(Code::kUnavailable, "the engine is shutting down"));
+  done({{"native", Fail(Code::kUnavailable, "the engine is shutting down"), true}});
 }
 
 Status NativeDriver::Start() {
@@ -250,7 +250,7 @@ void NativeDriver::Handle(EvictCommand& command) {
                       ? tree_.Clear()
                       : tree_.Prune(request.cache_salt, request.tokens);
   report.call = "pruned " + std::to_string(report.blocks) + " blocks from the prefix cache";
-  command.done(std::move(report));
+  command.done({{"native", std::move(report), true}});
 }
 
 // Lays the slices out as the back end wants them.
@@ -471,15 +471,23 @@ void NativeDriver::EndRequest(Request& request) {
   }
   if (maybe_metrics_ != nullptr) {
     const int64_t now_ns = clock_.NowNs();
-    maybe_metrics_->CountRequest("ok");
+    metrics::RequestTimes times;
+    times.end_to_end_s = Seconds(now_ns - request.prepared->arrival_ns);
+    if (usage.completion_tokens > 0) {
+      times.first_token_s = Seconds(request.first_token_ns - request.prepared->arrival_ns);
+    }
+    if (request.choices.size() == 1) {
+      times.tokens = usage.completion_tokens;
+    }
+    if (times.tokens > 1) {
+      times.per_token_s = Seconds(now_ns - request.first_token_ns) / (usage.completion_tokens - 1);
+      maybe_metrics_->Observe(Latency::kTimePerOutputToken, *times.per_token_s);
+    }
     maybe_metrics_->Observe(metrics::Tokens::kPrompt, usage.prompt_tokens);
     maybe_metrics_->Observe(metrics::Tokens::kGeneration, usage.completion_tokens);
-    maybe_metrics_->Observe(Latency::kEndToEnd, Seconds(now_ns - request.prepared->arrival_ns));
-    if (usage.completion_tokens > 1 && request.choices.size() == 1) {
-      maybe_metrics_->Observe(
-          Latency::kTimePerOutputToken,
-          Seconds(now_ns - request.first_token_ns) / (usage.completion_tokens - 1));
-    }
+    maybe_metrics_->Observe(Latency::kEndToEnd, times.end_to_end_s);
+    maybe_metrics_->CountRequest("ok");
+    maybe_metrics_->CountGoodput(times);
   }
   request.sink->OnEvent(wire::UsageReport{usage});
   request.sink->OnEvent(wire::Done{});

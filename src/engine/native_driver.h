@@ -54,7 +54,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
   void Evict(driver::EvictRequest request,
-             std::function<void(Result<driver::EvictReport>)> done) override;
+             std::function<void(std::vector<driver::EvictOutcome>)> done) override;
 
   // For the owner of a driver that was not started (verify, tests), between steps.
   LoadedEngine& engine() { return engine_; }
@@ -73,7 +73,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   };
   struct EvictCommand {
     driver::EvictRequest request;
-    std::function<void(Result<driver::EvictReport>)> done;
+    std::function<void(std::vector<driver::EvictOutcome>)> done;
   };
   using Command = std::variant<std::unique_ptr<Request>, CancelCommand, EvictCommand>;
 

@@ -369,8 +369,9 @@ TEST(NativeDriver, EvictsExactlyThePathItIsTold) {
   driver.Run(ask);
   std::optional<driver::EvictReport> report;
   const std::vector<int32_t> path(ask.prompt.begin(), ask.prompt.begin() + 20);
-  driver->Evict({.scope = driver::EvictScope::kPrefix, .tokens = path, .cache_salt = {}},
-                [&report](Result<driver::EvictReport> done) { report = done.value(); });
+  driver->Evict(
+      {.scope = driver::EvictScope::kPrefix, .tokens = path, .cache_salt = {}},
+      [&report](std::vector<driver::EvictOutcome> done) { report = done.at(0).report.value(); });
   EXPECT_EQ(driver.Run(ask)->usage.cached_tokens, 16);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->guarantee, driver::EvictGuarantee::kExact);
@@ -499,7 +500,9 @@ TEST(NativeDriver, StopEndsEverythingWithAnError) {
   }
   EXPECT_EQ(driver->pool().free() + driver->pool().cached_only(), driver->pool().total());
   std::optional<Code> evicted;
-  driver->Evict({}, [&evicted](Result<driver::EvictReport> done) { evicted = done.error().code; });
+  driver->Evict({}, [&evicted](std::vector<driver::EvictOutcome> done) {
+    evicted = done.at(0).report.error().code;
+  });
   EXPECT_EQ(evicted, Code::kUnavailable);
 }
 

@@ -6,47 +6,68 @@
 
 namespace fak::gateway {
 
-OpenAiExchange::OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
-                               net::HttpHeaders headers,
-                               std::shared_ptr<net::ResponseWriter> response, const Clock& clock,
-                               OnEnd on_end)
+Exchange::Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
+                   net::HttpHeaders headers, std::string request_id,
+                   std::shared_ptr<net::ResponseWriter> response, const Clock& clock, OnEnd on_end)
     : turn_(std::move(turn)),
       headers_(std::move(headers)),
+      request_id_(std::move(request_id)),
       response_(std::move(response)),
       clock_(clock),
       on_end_(std::move(on_end)) {
-  if (turn_->stream) {
+  const bool openai =
+      turn_->surface == wire::Surface::kChat || turn_->surface == wire::Surface::kCompletion;
+  if (turn_->stream && !openai) {
+    passed_.emplace(turn_->surface);
+  } else if (turn_->stream) {
     stream_.emplace(std::move(head), *turn_);
   } else {
     whole_.emplace(std::move(head), *turn_);
   }
 }
 
-net::HttpHeaders OpenAiExchange::Headers(std::string_view content_type) const {
+net::HttpHeaders Exchange::Headers(std::string_view content_type) const {
   net::HttpHeaders headers = headers_;
   headers.Add("content-type", std::string(content_type));
+  for (const auto& [name, value] : upstream_headers_) {
+    headers.Add(name, value);
+  }
   return headers;
 }
 
-void OpenAiExchange::OnEvent(wire::Event event) noexcept {
+void Exchange::OnEvent(wire::Event event) noexcept {
   if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
     end_.usage = usage->usage;
   }
-  if (stream_) {
+  if (auto* headers = std::get_if<wire::UpstreamHeaders>(&event)) {
+    upstream_headers_ = std::move(headers->headers);
+    return;
+  }
+  if (turn_->stream) {
     OnStreamEvent(event);
   } else {
     OnWholeEvent(event);
   }
 }
 
-void OpenAiExchange::OnStreamEvent(const wire::Event& event) {
+// Into bytes_; whether it was the last.
+bool Exchange::Encode(const wire::Event& event) {
+  bytes_.clear();
+  if (passed_) {
+    passed_->Encode(event, bytes_);
+    return passed_->ended();
+  }
+  stream_->Encode(event, bytes_);
+  return stream_->ended();
+}
+
+void Exchange::OnStreamEvent(const wire::Event& event) {
   const auto* failed = std::get_if<wire::Failed>(&event);
   if (failed != nullptr && !started_) {
     Refuse(failed->error);
     return;
   }
-  bytes_.clear();
-  stream_->Encode(event, bytes_);
+  const bool last = Encode(event);
   if (!bytes_.empty()) {
     if (!std::exchange(started_, true)) {
       end_.first_byte_ns = clock_.NowNs();
@@ -57,13 +78,13 @@ void OpenAiExchange::OnStreamEvent(const wire::Event& event) {
     }
     response_->Write(bytes_);
   }
-  if (stream_->ended()) {
+  if (last) {
     response_->End();
     End(200, failed != nullptr ? std::optional(failed->error) : std::nullopt);
   }
 }
 
-void OpenAiExchange::OnWholeEvent(const wire::Event& event) {
+void Exchange::OnWholeEvent(const wire::Event& event) {
   whole_->Add(event);
   if (whole_->error()) {
     Refuse(*whole_->error());
@@ -74,17 +95,18 @@ void OpenAiExchange::OnWholeEvent(const wire::Event& event) {
   }
 }
 
-void OpenAiExchange::Refuse(const Error& error) {
+void Exchange::Refuse(const Error& error) {
   const int status = HttpStatusOf(error);
   net::HttpHeaders headers = Headers("application/json");
   if (error.retry_after_s > 0) {
     headers.Add("retry-after", std::to_string(error.retry_after_s));
   }
-  response_->Send({status, std::move(headers), wire::OpenAiErrorBody(error)});
+  response_->Send(
+      {status, std::move(headers), wire::ErrorBody(turn_->surface, error, status, request_id_)});
   End(status, error);
 }
 
-void OpenAiExchange::End(int status, std::optional<Error> error) {
+void Exchange::End(int status, std::optional<Error> error) {
   end_.status = status;
   end_.error = std::move(error);
   if (OnEnd on_end = std::exchange(on_end_, nullptr)) {

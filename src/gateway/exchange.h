@@ -8,6 +8,7 @@
 #include "driver/engine_driver.h"
 #include "net/http_server.h"
 #include "wire/openai_encode.h"
+#include "wire/passed.h"
 
 namespace fak::gateway {
 
@@ -19,17 +20,17 @@ struct ExchangeEnd {
   int64_t first_byte_ns = 0;  // 0: none was sent
 };
 
-// One OpenAI request between driver and client: events in, HTTP out. Streams hold their headers
-// back until the first bytes, so that an early failure still has its own status. The sink side is
-// called by the driver's thread, one event at a time.
-class OpenAiExchange final : public driver::EventSink {
+// One request between driver and client: events in, HTTP out, in the dialect of its surface.
+// Streams hold their headers back until the first bytes, so that an early failure still has its own
+// status. The sink side is called by the driver's thread, one event at a time.
+class Exchange final : public driver::EventSink {
  public:
   using OnEnd = std::function<void(const ExchangeEnd&)>;
 
-  // headers: of every answer, whatever it is.
-  OpenAiExchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
-                 net::HttpHeaders headers, std::shared_ptr<net::ResponseWriter> response,
-                 const Clock& clock, OnEnd on_end);
+  // headers: of every answer, whatever it is. request_id: as the client knows it.
+  Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
+           net::HttpHeaders headers, std::string request_id,
+           std::shared_ptr<net::ResponseWriter> response, const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
   // The request never reached the driver, or was refused by it.
@@ -37,19 +38,23 @@ class OpenAiExchange final : public driver::EventSink {
 
  private:
   void OnStreamEvent(const wire::Event& event);
+  bool Encode(const wire::Event& event);
   void OnWholeEvent(const wire::Event& event);
   void End(int status, std::optional<Error> error);
   net::HttpHeaders Headers(std::string_view content_type) const;
 
   const std::shared_ptr<const wire::Turn> turn_;
   const net::HttpHeaders headers_;
+  const std::string request_id_;
   const std::shared_ptr<net::ResponseWriter> response_;
   const Clock& clock_;
   OnEnd on_end_;
   std::optional<wire::OpenAiStream> stream_;
+  std::optional<wire::PassedStream> passed_;  // instead, on the other surfaces
   std::optional<wire::OpenAiWhole> whole_;
   std::string bytes_;  // of one event; kept for its memory
   bool started_ = false;
+  net::HttpHeaders upstream_headers_;
   ExchangeEnd end_;
 };
 

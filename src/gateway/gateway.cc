@@ -10,6 +10,7 @@
 #include "gateway/http_status.h"
 #include "text/chat_template.h"
 #include "wire/openai_decode.h"
+#include "wire/passed.h"
 
 namespace fak::gateway {
 namespace {
@@ -24,6 +25,21 @@ std::string_view Canonical(std::string_view path) {
     path.remove_suffix(1);
   }
   return path;
+}
+
+// The surface in whose words an error on that path is told.
+wire::Surface DialectOf(std::string_view path) {
+  return path.starts_with("/v1/messages") ? wire::Surface::kMessages : wire::Surface::kChat;
+}
+
+// What of a client's headers another server may be shown at all.
+net::HttpHeaders WithoutCredentials(net::HttpHeaders headers) {
+  headers.RemoveHopByHop();
+  for (const char* name : {"authorization", "x-api-key", "api-key", "cookie", "host",
+                           "content-length", "content-type", "accept-encoding"}) {
+    headers.Remove(name);
+  }
+  return headers;
 }
 
 bool IsInternal(std::string_view path) {
@@ -64,6 +80,10 @@ std::span<const Gateway::Route> Gateway::Routes() {
   static constexpr std::array kRoutes = {
       Route{"POST", "/v1/chat/completions", &Gateway::Chat, false, true},
       Route{"POST", "/v1/completions", &Gateway::Completions, false, true},
+      Route{"POST", "/v1/messages", &Gateway::Messages, false, true},
+      Route{"POST", "/v1/messages/count_tokens", &Gateway::CountTokens, false, true},
+      Route{"POST", "/v1/responses", &Gateway::Responses, false, true},
+      Route{"POST", "/v1/embeddings", &Gateway::Embeddings, false, true},
       Route{"GET", "/v1/models", &Gateway::Models},
       Route{"POST", "/tokenize", &Gateway::Tokenize, false, true},
       Route{"POST", "/detokenize", &Gateway::Detokenize, false, true},
@@ -75,6 +95,7 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"GET", "/metrics", &Gateway::Metrics},
       Route{"GET", "/openapi.json", &Gateway::OpenApi},
       Route{"GET", "/v1/fak/load", &Gateway::Load},
+      Route{"POST", "/v1/fak/cache/evict", &Gateway::Evict, false, true},
   };
   return kRoutes;
 }
@@ -233,7 +254,8 @@ net::HttpResponse Gateway::Refusal(const Call& call, const Error& error, int sta
   end.status = status;
   end.error = error;
   LogAccess(call, end);
-  return {status, std::move(headers), wire::OpenAiErrorBody(error)};
+  const wire::Surface surface = DialectOf(Canonical(call.request.path()));
+  return {status, std::move(headers), wire::ErrorBody(surface, error, status, call.context.shown_id)};
 }
 
 void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
@@ -331,6 +353,41 @@ void Gateway::Completions(std::shared_ptr<Call> call) {
   Generate(std::move(call), wire::DecodeCompletionRequest(*shared), shared);
 }
 
+void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
+  const auto capabilities = driver_.capabilities();
+  const bool served = surface == wire::Surface::kResponses   ? capabilities->responses_wire
+                      : surface == wire::Surface::kEmbedding ? capabilities->embeddings
+                                                             : capabilities->anthropic_wire;
+  if (!served) {
+    Refuse(*call, {Code::kNotFound, std::string(Canonical(call->request.path())) +
+                                        " isn't served by the engine behind this server"});
+    return;
+  }
+  Result<Json> document = ParseJson(call->request.body);
+  if (!document) {
+    Refuse(*call, document.error());
+    return;
+  }
+  auto shared = std::make_shared<const Json>(*std::move(document));
+  Generate(std::move(call), wire::DecodePassedRequest(*shared, surface), shared);
+}
+
+void Gateway::Messages(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kMessages);
+}
+
+void Gateway::CountTokens(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kCountTokens);
+}
+
+void Gateway::Responses(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kResponses);
+}
+
+void Gateway::Embeddings(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kEmbedding);
+}
+
 void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
                        std::shared_ptr<const Json> document) {
   if (!decoded) {
@@ -352,6 +409,11 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, card.error());
     return;
   }
+  if (!driver_.capabilities()->native) {
+    call->context.maybe_body =
+        std::make_shared<const std::string>(std::exchange(call->request.body, {}));
+    call->context.client_headers = WithoutCredentials(call->request.headers);
+  }
   const auto prepared = Prepare(turn, std::move(document), card->get(),
                                 driver_.capabilities()->context_length, call->context);
   if (!prepared) {
@@ -362,10 +424,11 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
   const bool chat = turn->surface == wire::Surface::kChat;
   wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.shown_id, call->model,
                         call->context.wall_ns / kNsPerSecond};
-  auto exchange = std::make_shared<OpenAiExchange>(
-      turn, std::move(head), HeadersOf(*call), call->response, clock_,
+  auto exchange = std::make_shared<Exchange>(
+      turn, std::move(head), HeadersOf(*call), call->context.shown_id, call->response, clock_,
       [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
   call->request.body = {};  // the document has it
+  call->context.maybe_body = nullptr;
   if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {
     exchange->Refuse(admitted.error());
     return;

@@ -100,6 +100,14 @@ class Gateway final : public net::HttpHandler {
   void Metrics(std::shared_ptr<Call> call);
   void OpenApi(std::shared_ptr<Call> call);
   void Load(std::shared_ptr<Call> call);
+  void Evict(std::shared_ptr<Call> call);
+  void Messages(std::shared_ptr<Call> call);
+  void CountTokens(std::shared_ptr<Call> call);
+  void Responses(std::shared_ptr<Call> call);
+  void Embeddings(std::shared_ptr<Call> call);
+  // A request whose engine speaks its wire.
+  void Pass(std::shared_ptr<Call> call, wire::Surface surface);
+  void TokenizeRemotely(std::shared_ptr<Call> call, const Json& document);
   void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
                 std::shared_ptr<const Json> document);
 

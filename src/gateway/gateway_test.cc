@@ -17,11 +17,16 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Answers every request at once with what the test wants, and remembers it.
-class ScriptedDriver final : public driver::EngineDriver {
+class ScriptedDriver final : public driver::EngineDriver,
+                             public driver::CacheControl,
+                             public driver::RemoteTokenizer {
  public:
   std::shared_ptr<const driver::Capabilities> capabilities() const override {
     auto capabilities = std::make_shared<driver::Capabilities>();
     capabilities->context_length = 77;
+    capabilities->anthropic_wire = other_wires_;
+    capabilities->responses_wire = other_wires_;
+    capabilities->embeddings = other_wires_;
     return capabilities;
   }
   driver::LoadReport Load() const override {
@@ -45,7 +50,21 @@ class ScriptedDriver final : public driver::EngineDriver {
   Status Start() override { return {}; }
   void Drain(std::function<void()> done) override { done(); }
   void Stop() override {}
+  driver::CacheControl* maybe_cache_control() override { return this; }
+  driver::RemoteTokenizer* maybe_tokenizer() override { return tokenizes_ ? this : nullptr; }
+  void Evict(driver::EvictRequest request,
+             std::function<void(std::vector<driver::EvictOutcome>)> done) override {
+    evicted_ = std::move(request);
+    done(outcomes_);
+  }
+  void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override {
+    done(std::vector<int32_t>(text.size(), 7));
+  }
 
+  bool other_wires_ = false;
+  bool tokenizes_ = false;
+  driver::EvictRequest evicted_;
+  std::vector<driver::EvictOutcome> outcomes_;
   std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
                                       wire::UsageReport{}, wire::Done{}};
   std::optional<Error> refusal_;
@@ -153,6 +172,81 @@ TEST_F(GatewayTest, ErrorsNameWhatIsWrong) {
     EXPECT_THAT(response.body, HasSubstr(word));
     EXPECT_THAT(response.body, HasSubstr("\"error\""));
   }
+}
+
+TEST_F(GatewayTest, PassesOtherWiresToEnginesThatSpeakThem) {
+  driver_.other_wires_ = true;
+  driver_.events_ = {wire::UpstreamHeaders{{{"anthropic-ratelimit-requests-remaining", "3"}}},
+                     wire::RawChunk{R"({"type":"message_stop"})", "message_stop"},
+                     wire::TextDelta{0, "x", {}, {}}, wire::Finish{}, wire::Done{}};
+  Start();
+  const std::string body = R"({ "model":"m", "stream":true,"messages":[ {"role":"user"} ]})";
+  const auto streamed = Ask("POST", "/v1/messages", body,
+                            {{"anthropic-beta", "b"}, {"authorization", "Bearer secret"}});
+  EXPECT_EQ(streamed.status, 200);
+  EXPECT_EQ(streamed.body, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+  EXPECT_EQ(streamed.headers.Get("anthropic-ratelimit-requests-remaining"), "3");
+  EXPECT_EQ(*driver_.prepared_->maybe_body, body);
+  EXPECT_EQ(driver_.prepared_->client_headers.Get("anthropic-beta"), "b");
+  EXPECT_FALSE(driver_.prepared_->client_headers.Has("authorization"));
+  EXPECT_EQ(driver_.prepared_->turn->surface, wire::Surface::kMessages);
+  for (const char* path : {"/v1/responses", "/v1/embeddings"}) {
+    const auto whole = Ask("POST", path, R"({"input":"x"})");
+    EXPECT_EQ(whole.status, 200) << path;
+    EXPECT_EQ(whole.body, R"({"type":"message_stop"})") << path;
+  }
+  EXPECT_EQ(Ask("POST", "/v1/messages/count_tokens", R"({"messages":[]})").status, 200);
+}
+
+TEST_F(GatewayTest, RefusesWiresThatTheEngineDoesNotSpeakInTheirOwnWords) {
+  Start();
+  const auto messages = Ask("POST", "/v1/messages", R"({"messages":[]})");
+  EXPECT_EQ(messages.status, 404);
+  EXPECT_THAT(messages.body, HasSubstr(R"({"type":"error","error":{"type":"not_found_error")"));
+  EXPECT_THAT(Ask("POST", "/v1/embeddings", R"({"input":"x"})").body, HasSubstr("not_found"));
+  driver_.other_wires_ = true;
+  EXPECT_THAT(Ask("POST", "/v1/messages", "{}").body, HasSubstr("messages: is missing"));
+}
+
+TEST_F(GatewayTest, EvictsAndTellsARowForEachWorker) {
+  driver_.outcomes_ = {
+      {"a", driver::EvictReport{driver::EvictGuarantee::kWholePrefix, "POST /x", 2}, true}};
+  Start();
+  const auto done =
+      Ask("POST", "/v1/fak/cache/evict",
+          R"({"scope":"prefix","token_ids":[1,2],"tenant":"alice","cache_salt":"s"})");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body, R"({"results":[{"worker":"a","status":"done","guarantee":"whole_prefix",)"
+                       R"("call":"POST /x","blocks":2,"honours_cache_salt":true}]})");
+  EXPECT_EQ(driver_.evicted_.scope, driver::EvictScope::kPrefix);
+  EXPECT_EQ(driver_.evicted_.tokens, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(driver_.evicted_.cache_salt, "5:alices");
+  driver_.outcomes_.push_back({"b", Fail(Code::kUnsupported, "no", "guarantee"), false});
+  const auto refused = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","guarantee":"exact"})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr(R"("worker":"b","status":"refused","guarantee":"none")"));
+  EXPECT_THAT(refused.body, HasSubstr(R"("param":"guarantee","code":"unsupported")"));
+  EXPECT_EQ(driver_.evicted_.demanded, driver::EvictGuarantee::kExact);
+}
+
+TEST_F(GatewayTest, RefusesEvictionsThatMeanNothing) {
+  Start();
+  for (const char* body :
+       {"{}", "[]", R"({"scope":"some"})", R"({"scope":"prefix"})",
+        R"({"scope":"prefix","prompt":"a","token_ids":[1]})",
+        R"({"scope":"prefix","token_ids":[]})", R"({"scope":"prefix","token_ids":[-1]})",
+        R"({"scope":"all","guarantee":"perfect"})", R"({"scope":"all","cache_salt":1})"}) {
+    EXPECT_EQ(Ask("POST", "/v1/fak/cache/evict", body).status, 400) << body;
+  }
+  EXPECT_EQ(Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","model":"x"})").status, 404);
+}
+
+TEST_F(GatewayTest, AsksTheEngineForTokensWhereThereIsNoCard) {
+  driver_.tokenizes_ = true;
+  Start();
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"abc"})").body,
+            R"({"count":3,"max_model_len":77,"tokens":[7,7,7],"token_strs":null})");
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"messages":[]})").status, 400);
 }
 
 TEST_F(GatewayTest, ListsModelsUnderEveryName) {

@@ -13,11 +13,6 @@ namespace {
 using driver::Prepared;
 using driver::PreparedPrompt;
 
-// The tenant's name and the client's salt in one; caches never cross it.
-std::string FoldSalt(const std::string& tenant, const std::string& salt) {
-  return tenant.empty() ? salt : std::to_string(tenant.size()) + ":" + tenant + salt;
-}
-
 void FillUnitKeys(std::string_view salt, PreparedPrompt& prompt) {
   prompt.unit_keys = prompt.tokens.empty()
                          ? kv::UnitKeys(salt, std::string_view(prompt.text))
@@ -77,6 +72,10 @@ Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& render
 
 }  // namespace
 
+std::string FoldSalt(const std::string& tenant, const std::string& salt) {
+  return tenant.empty() ? salt : std::to_string(tenant.size()) + ":" + tenant + salt;
+}
+
 Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,
                                    int32_t context_length, int64_t wall_ns) {
   if (card.maybe_chat_template == nullptr) {
@@ -123,7 +122,7 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
   prepared->arrival_ns = context.arrival_ns;
   prepared->deadline_ns = context.deadline_ns;
   prepared->traceparent = context.traceparent;
-  if (turn->surface == wire::Surface::kCompletion) {
+  if (!turn->prompts.empty()) {
     for (const wire::PromptInput& input : turn->prompts) {
       TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, maybe_card, context_length));
       prepared->prompts.push_back(std::move(prompt));
@@ -140,6 +139,8 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
   }
   prepared->turn = std::move(turn);
   prepared->document = std::move(document);
+  prepared->maybe_body = context.maybe_body;
+  prepared->client_headers = context.client_headers;
   return prepared;
 }
 

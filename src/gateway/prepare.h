@@ -8,6 +8,7 @@
 #include "driver/prepared.h"
 #include "gateway/keys.h"
 #include "text/model_card.h"
+#include "wire/http_headers.h"
 #include "wire/turn.h"
 
 namespace fak::gateway {
@@ -21,7 +22,13 @@ struct RequestContext {
   int64_t arrival_ns = 0;  // Clock::NowNs
   std::optional<int64_t> deadline_ns;
   int64_t wall_ns = 0;  // Clock::WallNs, for templates that show the date
+  // For ridden engines: the document's bytes, and headers without credentials.
+  std::shared_ptr<const std::string> maybe_body;
+  wire::HttpHeaders client_headers;
 };
+
+// The tenant's name and the client's salt in one; caches never cross it.
+std::string FoldSalt(const std::string& tenant, const std::string& salt);
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose
 // tokenizer we don't have; prompts then have no tokens, and a chat's text is its messages as JSON.

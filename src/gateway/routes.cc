@@ -28,13 +28,11 @@ void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
   json.EndObject();
 }
 
-Result<std::vector<int32_t>> TokensOf(const Json& document, int32_t vocabulary) {
-  const Json* tokens = document.Find("tokens");
+Result<std::vector<int32_t>> TokensOf(const Json& document, const std::string& field) {
+  const Json* tokens = document.Find(field);
   auto ids = tokens == nullptr ? std::nullopt : wire::TokenIdsOf(*tokens);
-  if (!ids || std::any_of(ids->begin(), ids->end(), [&](int32_t id) { return id >= vocabulary; })) {
-    return Fail(Code::kInvalidArgument,
-                "tokens: must be a list of token ids below " + std::to_string(vocabulary),
-                "tokens");
+  if (!ids) {
+    return Fail(Code::kInvalidArgument, field + ": must be a list of token ids", field);
   }
   return *std::move(ids);
 }
@@ -62,6 +60,17 @@ Result<std::vector<int32_t>> TokenizeDocument(const Json& document, const text::
   }
   return card.tokenizer->Encode(*text,
                                 {.add_special = add_special, .parse_special = parse_special});
+}
+
+// Into an object that the caller ends.
+void WriteTokens(JsonWriter& json, const std::vector<int32_t>& tokens, int32_t context) {
+  json.BeginObject().Key("count").Uint(tokens.size());
+  json.Key("max_model_len").Int(context);
+  json.Key("tokens").BeginArray();
+  for (const int32_t id : tokens) {
+    json.Int(id);
+  }
+  json.EndArray();
 }
 
 }  // namespace
@@ -94,13 +103,13 @@ void Gateway::Models(std::shared_ptr<Call> call) {
 }
 
 void Gateway::Tokenize(std::shared_ptr<Call> call) {
-  if (options_.maybe_card == nullptr) {
-    Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
-    return;
-  }
   const Result<Json> document = ParseJson(call->request.body);
   if (!document) {
     Refuse(*call, document.error());
+    return;
+  }
+  if (options_.maybe_card == nullptr) {
+    TokenizeRemotely(std::move(call), *document);
     return;
   }
   const auto tokens = TokenizeDocument(*document, *options_.maybe_card, call->context.wall_ns);
@@ -114,13 +123,8 @@ void Gateway::Tokenize(std::shared_ptr<Call> call) {
   };
   std::string body;
   JsonWriter json(body);
-  json.BeginObject().Key("count").Uint(tokens->size());
-  json.Key("max_model_len").Int(driver_.capabilities()->context_length);
-  json.Key("tokens").BeginArray();
-  for (const int32_t id : *tokens) {
-    json.Int(id);
-  }
-  json.EndArray().Key("token_strs");
+  WriteTokens(json, *tokens, driver_.capabilities()->context_length);
+  json.Key("token_strs");
   if (wants("return_token_strs") || wants("with_pieces")) {
     json.BeginArray();
     for (const int32_t id : *tokens) {
@@ -134,6 +138,35 @@ void Gateway::Tokenize(std::shared_ptr<Call> call) {
   Answer(*call, 200, std::move(body));
 }
 
+// The engine's own tokenizer, where it has one: text only, its template is not ours to render.
+void Gateway::TokenizeRemotely(std::shared_ptr<Call> call, const Json& document) {
+  driver::RemoteTokenizer* tokenizer = driver_.maybe_tokenizer();
+  if (tokenizer == nullptr) {
+    Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
+    return;
+  }
+  const Json* text = document.Find("prompt");
+  text = text == nullptr ? document.Find("content") : text;
+  if (text == nullptr || !text->is_string()) {
+    Refuse(*call, {Code::kUnsupported,
+                   "prompt: must be a string; messages aren't tokenized by the engine behind this "
+                   "server",
+                   "prompt"});
+    return;
+  }
+  tokenizer->Tokenize(text->string(), [this, call](Result<std::vector<int32_t>> tokens) {
+    if (!tokens) {
+      Refuse(*call, tokens.error());
+      return;
+    }
+    std::string body;
+    JsonWriter json(body);
+    WriteTokens(json, *tokens, driver_.capabilities()->context_length);
+    json.Key("token_strs").Null().EndObject();
+    Answer(*call, 200, std::move(body));
+  });
+}
+
 void Gateway::Detokenize(std::shared_ptr<Call> call) {
   if (options_.maybe_card == nullptr) {
     Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
@@ -144,7 +177,7 @@ void Gateway::Detokenize(std::shared_ptr<Call> call) {
     Refuse(*call, document.error());
     return;
   }
-  const auto tokens = TokensOf(*document, options_.maybe_card->tokenizer->vocab_size());
+  const auto tokens = TokensOf(*document, "tokens", options_.maybe_card->tokenizer->vocab_size());
   if (!tokens) {
     Refuse(*call, tokens.error());
     return;
@@ -177,7 +210,7 @@ void Gateway::Ready(std::shared_ptr<Call> call) {
 void Gateway::Version(std::shared_ptr<Call> call) {
   std::string body;
   JsonWriter json(body);
-  json.BeginObject().Key("version").String(kVersion).EndObject();
+  json.BeginObject().Key("version").String(kVersion).Key("engine").String("fak").EndObject();
   Answer(*call, 200, std::move(body));
 }
 
@@ -205,6 +238,8 @@ void Gateway::Load(std::shared_ptr<Call> call) {
   number("kv_usage", load.kv_usage);
   number("kv_blocks_total", load.kv_blocks_total);
   number("kv_blocks_free", load.kv_blocks_free);
+  number("prefill_tokens_per_s", load.prefill_tokens_per_s);
+  number("decode_tokens_per_s", load.decode_tokens_per_s);
   json.EndObject();
   Answer(*call, 200, std::move(body));
 }

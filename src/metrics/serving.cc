@@ -2,6 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include <prometheus/counter.h>
@@ -10,15 +14,13 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include "base/limits.h"
+#include "base/utf8.h"
+
 namespace fak::metrics {
 namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
-
-struct Row {
-  const char* name;
-  const char* help;
-};
 
 // Buckets are vLLM's, so that dashboards made for it fit.
 const Buckets kFirstTokenBuckets = {0.001, 0.005, 0.01, 0.02,  0.04,  0.06,  0.08, 0.1,
@@ -33,32 +35,27 @@ const Buckets kLengthBuckets = {1,     2,      5,      10,     20,     50,    10
                                 200,   500,    1000,   2000,   5000,   10000, 20000,
                                 50000, 100000, 200000, 500000, 1000000};
 
-constexpr std::array<Row, 5> kLatencies = {{
-    {"fak_serving_time_to_first_token_seconds", "From arrival to the first token."},
-    {"fak_serving_time_per_output_token_seconds",
-     "Mean time between tokens of a request, without its first."},
-    {"fak_serving_inter_token_latency_seconds", "Time between one token and the next."},
-    {"fak_serving_e2e_request_latency_seconds", "From arrival to the end of the answer."},
-    {"fak_serving_request_queue_time_seconds", "From arrival to the first step."},
-}};
-constexpr std::array<Row, 2> kTokens = {{
-    {"fak_serving_request_prompt_tokens", "Prompt tokens of a request."},
-    {"fak_serving_request_generation_tokens", "Generated tokens of a request."},
-}};
-constexpr std::array<Row, 4> kGauges = {{
-    {"fak_serving_num_requests_running", "Sequences in the running batch."},
-    {"fak_serving_num_requests_waiting", "Sequences waiting for it."},
-    {"fak_serving_kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1."},
-    {"fak_serving_engine_up", "1 when the engine would answer now."},
-}};
-constexpr std::array<Row, 6> kCounters = {{
-    {"fak_serving_prompt_tokens_total", "Prompt tokens computed or found in the cache."},
-    {"fak_serving_generation_tokens_total", "Tokens generated."},
-    {"fak_serving_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache."},
-    {"fak_serving_prefix_cache_hits_total", "Prompt tokens found in the prefix cache."},
-    {"fak_serving_preemptions_total", "Sequences that lost their blocks and ran again."},
-    {"fak_serving_unknown_request_fields_total", "Request fields that nobody here knows."},
-}};
+// Each of the emitter's enumerations names rows that stand together in the schema.
+constexpr size_t kLatencyRows = 5;
+constexpr size_t kTokenRows = 2;
+constexpr size_t kGaugeRows = 4;
+constexpr size_t kCounterRows = 8;
+template <class What>
+Row RowAfter(Row first, What what) {
+  return static_cast<Row>(static_cast<size_t>(first) + static_cast<size_t>(what));
+}
+Row RowOf(Latency what) {
+  return RowAfter(Row::kTimeToFirstToken, what);
+}
+Row RowOf(Tokens what) {
+  return RowAfter(Row::kRequestPromptTokens, what);
+}
+Row RowOf(Gauge what) {
+  return RowAfter(Row::kRunning, what);
+}
+Row RowOf(Counter what) {
+  return RowAfter(Row::kPromptTokens, what);
+}
 
 const Buckets& BucketsOf(Latency what) {
   switch (what) {
@@ -71,10 +68,57 @@ const Buckets& BucketsOf(Latency what) {
   return kRequestBuckets;
 }
 
+// A label's value as it is shown: valid, and no longer than its bound.
+std::string ShownLabel(const std::string& value) {
+  const size_t whole =
+      ValidUtf8Prefix(std::string_view(value).substr(0, limits::kMetricLabelBytesMax));
+  return value.size() <= limits::kMetricLabelBytesMax ? ReplaceInvalidUtf8(value)
+                                                      : value.substr(0, whole);
+}
+
+template <class Builder>
+auto& FamilyOf(Builder builder, Row row, prometheus::Registry& registry) {
+  const RowInfo& info = InfoOf(row);
+  return builder.Name(std::string(info.name)).Help(std::string(info.help)).Register(registry);
+}
+
+prometheus::MetricType TypeOf(RowType type) {
+  switch (type) {
+    case RowType::kHistogram: return prometheus::MetricType::Histogram;
+    case RowType::kGauge: return prometheus::MetricType::Gauge;
+    case RowType::kCounter: return prometheus::MetricType::Counter;
+  }
+  return prometheus::MetricType::Untyped;
+}
+
 }  // namespace
 
 struct Registry::Impl {
+  Impl(std::vector<Slo> objectives, const Clock& its_clock)
+      : slos(std::move(objectives)), clock(its_clock) {}
+
+  const std::vector<Slo> slos;
+  const Clock& clock;
   prometheus::Registry registry;
+  std::mutex mutex;  // guards the members below
+  std::set<std::string> workers;
+  std::vector<std::pair<Labels, std::weak_ptr<Mirror>>> mirrors;
+
+  // The labels as they are shown; counts the worker.
+  Labels Shown(const Labels& labels) {
+    const std::lock_guard lock(mutex);
+    Labels shown{ShownLabel(labels.worker), ShownLabel(labels.engine), ShownLabel(labels.model),
+                 ShownLabel(labels.role), ShownLabel(labels.source)};
+    if (workers.contains(shown.worker)) {
+      return shown;
+    }
+    if (workers.size() >= limits::kMetricWorkersMax) {
+      shown.worker = "other";
+    } else {
+      workers.insert(shown.worker);
+    }
+    return shown;
+  }
 };
 
 // Looking a row up by its labels costs a map; each is found once and then kept.
@@ -87,38 +131,33 @@ struct Emitter::Impl {
 
   Registry::Impl& owner;
   const prometheus::Labels labels;
-  Found<prometheus::Histogram, kLatencies.size()> latencies{};
-  Found<prometheus::Histogram, kTokens.size()> tokens{};
-  Found<prometheus::Gauge, kGauges.size()> gauges{};
-  Found<prometheus::Counter, kCounters.size()> counters{};
+  Found<prometheus::Histogram, kLatencyRows> latencies{};
+  Found<prometheus::Histogram, kTokenRows> tokens{};
+  Found<prometheus::Gauge, kGaugeRows> gauges{};
+  Found<prometheus::Counter, kCounterRows> counters{};
 
-  prometheus::Histogram& Histogram(std::atomic<prometheus::Histogram*>& found, const Row& row,
+  prometheus::Histogram& Histogram(std::atomic<prometheus::Histogram*>& found, Row row,
                                    const Buckets& buckets) {
     prometheus::Histogram* histogram = found.load(std::memory_order_acquire);
     if (histogram == nullptr) {
-      histogram = &prometheus::BuildHistogram()
-                       .Name(row.name)
-                       .Help(row.help)
-                       .Register(owner.registry)
-                       .Add(labels, buckets);
+      histogram = &FamilyOf(prometheus::BuildHistogram(), row, owner.registry).Add(labels, buckets);
       found.store(histogram, std::memory_order_release);
     }
     return *histogram;
   }
   template <class Builder, class Metric>
-  Metric& Simple(std::atomic<Metric*>& found, const Row& row, Builder builder) {
+  Metric& Simple(std::atomic<Metric*>& found, Row row, Builder builder) {
     Metric* metric = found.load(std::memory_order_acquire);
     if (metric == nullptr) {
-      metric = &builder.Name(row.name).Help(row.help).Register(owner.registry).Add(labels);
+      metric = &FamilyOf(builder, row, owner.registry).Add(labels);
       found.store(metric, std::memory_order_release);
     }
     return *metric;
   }
-  prometheus::Counter& Labelled(const char* name, const char* help, const char* key,
-                                std::string_view value) {
+  prometheus::Counter& Labelled(Row row, std::string_view value) {
     prometheus::Labels all = labels;
-    all.emplace(key, value);
-    return prometheus::BuildCounter().Name(name).Help(help).Register(owner.registry).Add(all);
+    all.emplace(InfoOf(row).label, value);
+    return FamilyOf(prometheus::BuildCounter(), row, owner.registry).Add(all);
   }
 };
 
@@ -126,51 +165,144 @@ Emitter::Emitter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Emitter::~Emitter() = default;
 
 void Emitter::Observe(Latency what, double seconds) {
-  const auto i = static_cast<size_t>(what);
-  impl_->Histogram(impl_->latencies[i], kLatencies[i], BucketsOf(what)).Observe(seconds);
+  impl_->Histogram(impl_->latencies[static_cast<size_t>(what)], RowOf(what), BucketsOf(what))
+      .Observe(seconds);
 }
 
 void Emitter::Observe(Tokens what, double tokens) {
-  const auto i = static_cast<size_t>(what);
-  impl_->Histogram(impl_->tokens[i], kTokens[i], kLengthBuckets).Observe(tokens);
+  impl_->Histogram(impl_->tokens[static_cast<size_t>(what)], RowOf(what), kLengthBuckets)
+      .Observe(tokens);
 }
 
 void Emitter::Set(Gauge what, double value) {
-  const auto i = static_cast<size_t>(what);
-  impl_->Simple(impl_->gauges[i], kGauges[i], prometheus::BuildGauge()).Set(value);
+  impl_->Simple(impl_->gauges[static_cast<size_t>(what)], RowOf(what), prometheus::BuildGauge())
+      .Set(value);
 }
 
 void Emitter::Add(Counter what, double amount) {
-  const auto i = static_cast<size_t>(what);
-  impl_->Simple(impl_->counters[i], kCounters[i], prometheus::BuildCounter()).Increment(amount);
+  impl_->Simple(impl_->counters[static_cast<size_t>(what)], RowOf(what), prometheus::BuildCounter())
+      .Increment(amount);
 }
 
 void Emitter::CountRequest(std::string_view outcome) {
-  impl_->Labelled("fak_serving_requests_total", "Requests by how they ended.", "outcome", outcome)
-      .Increment();
+  impl_->Labelled(Row::kRequests, outcome).Increment();
 }
 
 void Emitter::CountError(std::string_view kind) {
-  impl_
-      ->Labelled("fak_serving_request_errors_total", "Requests that ended with an error.", "kind",
-                 kind)
-      .Increment();
+  impl_->Labelled(Row::kErrors, kind).Increment();
 }
 
-Registry::Registry() : impl_(std::make_unique<Impl>()) {}
+void Emitter::CountGoodput(const RequestTimes& times) {
+  for (const Slo& slo : impl_->owner.slos) {
+    if (Meets(slo, times)) {
+      impl_->Labelled(Row::kGoodput, slo.name).Increment();
+    }
+  }
+}
+
+Registry::Registry(std::vector<Slo> slos, const Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(slos), clock)) {}
 Registry::~Registry() = default;
 
 std::shared_ptr<Emitter> Registry::MakeEmitter(const Labels& labels) {
-  const prometheus::Labels all{{"worker", labels.worker},
-                               {"engine", labels.engine},
-                               {"model", labels.model},
-                               {"role", labels.role},
-                               {"source", labels.source}};
+  const Labels shown = impl_->Shown(labels);
+  const prometheus::Labels all{{"worker", shown.worker},
+                               {"engine", shown.engine},
+                               {"model", shown.model},
+                               {"role", shown.role},
+                               {"source", shown.source}};
   return std::shared_ptr<Emitter>(new Emitter(std::make_unique<Emitter::Impl>(*impl_, all)));
 }
 
+std::shared_ptr<Mirror> Registry::MakeMirror(const Labels& labels) {
+  const Labels shown = impl_->Shown(labels);
+  auto mirror = std::make_shared<Mirror>();
+  const std::lock_guard lock(impl_->mutex);
+  std::erase_if(impl_->mirrors, [](const auto& known) { return known.second.expired(); });
+  if (shown.worker == ShownLabel(labels.worker)) {  // rows of two under "other" would clash
+    impl_->mirrors.emplace_back(shown, mirror);
+  }
+  return mirror;
+}
+
+namespace {
+
+prometheus::ClientMetric MetricOf(const Labels& labels, const MirrorValue& value) {
+  const RowInfo& info = InfoOf(value.row);
+  prometheus::ClientMetric metric;
+  metric.label = {{"engine", labels.engine},
+                  {"model", ShownLabel(value.model)},
+                  {"role", value.role},
+                  {"source", labels.source},
+                  {"worker", labels.worker}};
+  if (!info.label.empty()) {
+    metric.label.push_back({std::string(info.label), ShownLabel(value.label)});
+  }
+  switch (info.type) {
+    case RowType::kGauge: metric.gauge.value = value.value; break;
+    case RowType::kCounter: metric.counter.value = value.value; break;
+    case RowType::kHistogram:
+      metric.histogram.sample_count = value.histogram.count;
+      metric.histogram.sample_sum = value.histogram.sum;
+      for (size_t i = 0; i < value.histogram.bounds.size(); ++i) {
+        metric.histogram.bucket.push_back(
+            {value.histogram.cumulative[i], value.histogram.bounds[i]});
+      }
+      metric.histogram.bucket.push_back(
+          {value.histogram.count, std::numeric_limits<double>::infinity()});
+      break;
+  }
+  return metric;
+}
+
+// A family's HELP and TYPE may stand once only, so values join the family that has them.
+void AddTo(std::map<std::string_view, prometheus::MetricFamily>& families, const Labels& labels,
+           const MirrorValue& value) {
+  const RowInfo& info = InfoOf(value.row);
+  prometheus::MetricFamily& family = families[info.name];
+  family.name = info.name;
+  family.help = info.help;
+  family.type = TypeOf(info.type);
+  family.metric.push_back(MetricOf(labels, value));
+}
+
+}  // namespace
+
 std::string Registry::Exposition() const {
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  std::vector<std::pair<Labels, std::shared_ptr<Mirror>>> mirrors;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (const auto& [labels, weak] : impl_->mirrors) {
+      if (std::shared_ptr<Mirror> mirror = weak.lock()) {
+        mirrors.emplace_back(labels, std::move(mirror));
+      }
+    }
+  }
+  std::map<std::string_view, prometheus::MetricFamily> families;
+  for (prometheus::MetricFamily& family : impl_->registry.Collect()) {
+    for (const RowInfo& info : Schema()) {
+      if (info.name == family.name) {
+        families[info.name] = std::move(family);
+        break;
+      }
+    }
+  }
+  const int64_t now_ns = impl_->clock.NowNs();
+  for (const auto& [labels, mirror] : mirrors) {
+    const Mirror::Shown shown = mirror->At(now_ns);
+    for (const MirrorValue& value : shown.values) {
+      AddTo(families, labels, value);
+    }
+    if (shown.known) {
+      AddTo(families, labels,
+            {Row::kEngineUp, labels.model, labels.role, "", shown.up ? 1.0 : 0.0, {}});
+    }
+  }
+  std::vector<prometheus::MetricFamily> all;
+  for (auto& [name, family] : families) {
+    all.push_back(std::move(family));
+  }
+  return prometheus::TextSerializer().Serialize(all);
 }
 
 }  // namespace fak::metrics

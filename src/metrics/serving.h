@@ -4,6 +4,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "metrics/goodput.h"
+#include "metrics/mirror.h"
 
 // The one schema: every engine, ridden or native, is shown under these names (fak_serving_*), with
 // the same units and buckets. docs/metrics.md lists them. A metric that a source doesn't have is
@@ -34,6 +39,8 @@ enum class Counter : uint8_t {
   kPrefixHits,     // tokens found
   kPreemptions,
   kUnknownFields,
+  kSpecDraftTokens,
+  kSpecAcceptedTokens,
 };
 
 class Registry;
@@ -49,6 +56,8 @@ class Emitter {
   void Add(Counter what, double amount);
   void CountRequest(std::string_view outcome);  // "ok", "error", "cancelled"
   void CountError(std::string_view kind);       // CodeName() of the error
+  // Of a successful request: counts the objectives that it met.
+  void CountGoodput(const RequestTimes& times);
 
  private:
   friend class Registry;
@@ -57,12 +66,17 @@ class Emitter {
   std::unique_ptr<Impl> impl_;
 };
 
-// All rows of the process. Any thread. Must outlive its emitters.
+// All rows of the process. Any thread. Must outlive its emitters. The clock, and the objectives
+// that requests are measured against, are set once.
 class Registry {
  public:
-  Registry();
+  explicit Registry(std::vector<Slo> slos = {}, const Clock& clock = Clock::Real());
   ~Registry();
+  // Workers beyond kMetricWorkersMax share the name "other".
   std::shared_ptr<Emitter> MakeEmitter(const Labels& labels);
+  // Rows that an engine counts itself; shown as long as the mirror lives. `labels` without model
+  // and role, which the values have. Those of workers beyond kMetricWorkersMax are not shown.
+  std::shared_ptr<Mirror> MakeMirror(const Labels& labels);
   // Prometheus text exposition, version 0.0.4.
   std::string Exposition() const;
 

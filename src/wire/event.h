@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "wire/http_headers.h"
 
 // The neutral answer: what drivers emit and codecs encode. The events of one request come in order
 // on one thread at a time; choices interleave. A request ends with exactly one Done or one Failed,
@@ -104,9 +105,16 @@ struct Failed {
 // ignores it.
 struct RawChunk {
   std::string json;
+  std::string type = {};  // of its "event:" line, on wires that have one
+};
+
+// Headers of a ridden engine's answer that the client shall see (rate limits). At most once, before
+// anything else, also before a Failed.
+struct UpstreamHeaders {
+  HttpHeaders headers;
 };
 
 using Event = std::variant<Started, PromptEcho, TextDelta, ReasoningDelta, ToolCallDelta, Finish,
-                           UsageReport, RawChunk, Done, Failed>;
+                           UsageReport, UpstreamHeaders, RawChunk, Done, Failed>;
 
 }  // namespace fak::wire

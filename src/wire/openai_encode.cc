@@ -172,8 +172,8 @@ void OpenAiStream::Encode(const Event& event, std::string& out) {
     }
     out += kSseDone;
     ended_ = true;
-  } else if (raw_) {
-    return;  // the upstream's own chunks said it
+  } else if (raw_ || std::holds_alternative<UpstreamHeaders>(event)) {
+    return;  // the upstream's own chunks said it; headers are no part of a stream
   } else if (const auto* started = std::get_if<Started>(&event)) {
     started_ = *started;
   } else if (const auto* usage = std::get_if<UsageReport>(&event)) {

@@ -64,7 +64,7 @@ void OpenAiWhole::Add(const Event& event) {
     raw_ = raw->json;
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     error_ = failed->error;
-  } else {
+  } else if (std::holds_alternative<Done>(event)) {
     done_ = true;
   }
 }

@@ -20,6 +20,7 @@ enum class Surface : uint8_t {
   kMessages,    // Anthropic messages
   kResponses,   // OpenAI responses
   kEmbedding,
+  kCountTokens,  // Anthropic's count_tokens
 };
 
 // Absent = the client said nothing: the model's own defaults apply, then the system's

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "ride/openai_relay.h"
+#include "ride/relay.h"
 
 namespace {
 
@@ -23,21 +23,26 @@ class CountingSink final : public fak::driver::EventSink {
 
 }  // namespace
 
-// An upstream's answer, streamed and whole, cut in two: every answer ends exactly once.
+// An upstream's answer of each wire, streamed and whole, cut in two: every answer ends exactly once.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {
     return 0;
   }
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t cut = text.empty() ? 0 : data[0] % (text.size() + 1);
-  for (const bool streamed : {true, false}) {
-    const auto sink = std::make_shared<CountingSink>();
-    fak::ride::OpenAiRelay relay(sink, streamed, (data[0] & 1) != 0);
-    relay.Feed(text.substr(0, cut));
-    relay.Feed(text.substr(cut));
-    relay.Finish();
-    if (sink->ends_ != 1) {
-      std::abort();
+  using fak::wire::Surface;
+  for (const Surface surface : {Surface::kChat, Surface::kCompletion, Surface::kMessages,
+                                Surface::kResponses, Surface::kEmbedding}) {
+    for (const bool streamed : {true, false}) {
+      const auto sink = std::make_shared<CountingSink>();
+      fak::ride::Relay relay(sink, surface, streamed && surface != Surface::kEmbedding,
+                             (data[0] & 1) != 0);
+      relay.Feed(text.substr(0, cut));
+      relay.Feed(text.substr(cut));
+      relay.Finish();
+      if (sink->ends_ != 1) {
+        std::abort();
+      }
     }
   }
   return 0;

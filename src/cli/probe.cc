@@ -1,0 +1,119 @@
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/strings.h"
+#include "cli/upstreams.h"
+#include "cli/verbs.h"
+#include "ride/probe.h"
+#include "ride/upstream_spec.h"
+
+namespace fak::cli {
+namespace {
+
+struct ProbeFlags {
+  std::string url;
+  std::string api_key;
+  std::string api_key_file;
+  std::string ca_file;
+  bool json = false;
+};
+
+void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
+  std::string out = url + ": " + std::string(endpoint.adapter->engine);
+  out += endpoint.version.empty() ? "" : " " + endpoint.version;
+  out += " (" + endpoint.why + ")\n";
+  out += "models: " + (endpoint.models.empty() ? "it names none" : Join(endpoint.models, ", "));
+  out += "\ncontext: ";
+  out += endpoint.context_length > 0 ? std::to_string(endpoint.context_length) + " tokens"
+                                     : "it doesn't say";
+  out += endpoint.slots > 0 ? ", " + std::to_string(endpoint.slots) + " slots\n\n" : "\n\n";
+  std::vector<std::vector<std::string>> rows = {{"SIGNAL", "", "ASKED", "SEEN", "SO"}};
+  for (const ride::Endpoint::Finding& finding : endpoint.findings) {
+    rows.push_back({std::string(SignalName(finding.signal)), finding.has ? "yes" : "no",
+                    finding.asked, finding.seen, finding.means});
+  }
+  std::vector<size_t> widths(5, 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      std::string cell = row[i];
+      cell.resize(i + 1 < row.size() ? widths[i] + 2 : cell.size(), ' ');
+      line += cell;
+    }
+    out += line + "\n";
+  }
+  std::fputs(out.c_str(), stdout);
+}
+
+void PrintJson(const std::string& url, const ride::Endpoint& endpoint) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("url").String(url);
+  json.Key("engine").String(endpoint.adapter->engine).Key("why").String(endpoint.why);
+  json.Key("version").String(endpoint.version).Key("models").BeginArray();
+  for (const std::string& model : endpoint.models) {
+    json.String(model);
+  }
+  json.EndArray();
+  if (endpoint.context_length > 0) {
+    json.Key("context_length").Int(endpoint.context_length);
+  }
+  if (endpoint.slots > 0) {
+    json.Key("slots").Int(endpoint.slots);
+  }
+  json.Key("signals").BeginArray();
+  for (const ride::Endpoint::Finding& finding : endpoint.findings) {
+    json.BeginObject().Key("signal").String(SignalName(finding.signal));
+    json.Key("has").Bool(finding.has).Key("asked").String(finding.asked);
+    json.Key("seen").String(finding.seen).Key("means").String(finding.means).EndObject();
+  }
+  json.EndArray().EndObject();
+  std::printf("%s\n", out.c_str());
+}
+
+Status Probe(const ProbeFlags& flags) {
+  TRY_ASSIGN(const driver::ReplicaSpec spec, ride::ParseUpstream(flags.url));
+  std::string key = flags.api_key;
+  if (!flags.api_key_file.empty()) {
+    TRY_ASSIGN(key, ReadKeyFile(flags.api_key_file));
+  }
+  const ride::Adapter* maybe_adapter = ride::FindAdapter(spec.engine);
+  TRY_ASSIGN(const ride::UpstreamTarget target, ride::UpstreamTarget::Parse(spec.url, key));
+  TRY_ASSIGN(const ride::Endpoint endpoint,
+             ride::ProbeAndWait(target, maybe_adapter, {.ca_file = flags.ca_file}));
+  flags.json ? PrintJson(spec.url, endpoint) : PrintTable(spec.url, endpoint);
+  return {};
+}
+
+}  // namespace
+
+std::function<ExitStatus()> AddProbe(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand(
+      "probe", "Say what engine is behind a URL, what it offers, and what fak can't do there");
+  const auto flags = std::make_shared<ProbeFlags>();
+  verb->add_option("url", flags->url, "[ENGINE+]URL")->required();
+  verb->add_flag("--json", flags->json, "Print JSON");
+  verb->add_option("--upstream-api-key", flags->api_key,
+                   "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
+  verb->add_option("--upstream-api-key-file", flags->api_key_file, "File with that key");
+  verb->add_option("--upstream-ca-file", flags->ca_file,
+                   "PEM certificates to trust instead of the system's");
+  verb->footer(
+      "Examples:\n  fak probe http://127.0.0.1:8001\n  fak probe vllm+http://10.0.0.5:8000 --json");
+  return [flags]() -> ExitStatus {
+    const Status probed = Probe(*flags);
+    return probed ? 0 : PrintError(probed.error());
+  };
+}
+
+}  // namespace fak::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "driver/engine_driver.h"
+
+namespace fak::cli {
+
+// The flags that say what a gateway stands in front of.
+struct UpstreamFlags {
+  std::vector<std::string> upstreams;  // [NAME=][ENGINE+]URL
+  std::string model;
+  std::string api_key;
+  std::vector<std::string> api_key_files;  // [NAME=]FILE
+  std::string ca_file;
+  std::vector<std::string> allowed_fields;
+  std::vector<std::string> allowed_headers;
+};
+
+// A key from a file, which is never logged: its first line.
+[[nodiscard]] Result<std::string> ReadKeyFile(const std::string& path);
+
+// One spec an --upstream, with its key and what the operator allows. kInvalidArgument: two of one
+// name, a key for nobody, one key or model for several.
+[[nodiscard]] Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags);
+
+// All of them as one driver, started. Says on stderr what was found behind each, and waits a few
+// seconds for that.
+[[nodiscard]] Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(
+    const UpstreamFlags& flags);
+
+}  // namespace fak::cli

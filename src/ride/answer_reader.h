@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "wire/event.h"
+#include "wire/turn.h"
+
+namespace fak::ride {
+
+// Reads the documents of one wire's answer, streamed events or a whole one, into neutral events.
+// One object an answer; not thread-safe.
+class AnswerReader {
+ public:
+  using Emit = std::function<void(wire::Event)>;
+
+  virtual ~AnswerReader() = default;
+  // What an event or answer says. An error ends the answer with it.
+  [[nodiscard]] virtual Status Take(const Json& document, const Emit& emit) = 0;
+  // A document that only carries usage, which a client that didn't ask for it must not see.
+  virtual bool IsUsageOnly(const Json&) const { return false; }
+  // Whether everything that began has ended as this wire says. If not, the answer was cut.
+  virtual bool complete() const = 0;
+  // What is missing when it isn't complete, for the error.
+  virtual std::string_view missing() const = 0;
+};
+
+// OpenAI's chat and completions: complete when every choice that began has a finish reason.
+std::unique_ptr<AnswerReader> MakeChatReader(bool streamed);
+// Anthropic's messages: complete with a stop reason and, in a stream, message_stop.
+std::unique_ptr<AnswerReader> MakeMessagesReader(bool streamed);
+// OpenAI's responses: complete with response.completed or response.incomplete.
+std::unique_ptr<AnswerReader> MakeResponsesReader(bool streamed);
+// One document that needs no finishing: embeddings ("data"), counted tokens ("input_tokens").
+std::unique_ptr<AnswerReader> MakeDocumentReader(std::string_view member);
+
+std::unique_ptr<AnswerReader> MakeAnswerReader(wire::Surface surface, bool streamed);
+
+}  // namespace fak::ride

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <map>
+
+#include "base/limits.h"
+#include "ride/answer_reader.h"
+#include "ride/json_reads.h"
+
+namespace fak::ride {
+namespace {
+
+wire::FinishReason ReasonOf(std::string_view name) {
+  if (name == "length") {
+    return wire::FinishReason::kLength;
+  }
+  if (name == "tool_calls" || name == "function_call") {
+    return wire::FinishReason::kToolCalls;
+  }
+  if (name == "content_filter") {
+    return wire::FinishReason::kContentFilter;
+  }
+  // vLLM's "abort" and "repetition" are no ends that a model chose.
+  return name == "error" || name == "abort" || name == "repetition" ? wire::FinishReason::kError
+                                                                    : wire::FinishReason::kStop;
+}
+
+wire::Usage UsageOf(const Json& usage) {
+  wire::Usage out;
+  out.prompt_tokens = IntAt(usage, "prompt_tokens", 0);
+  out.completion_tokens = IntAt(usage, "completion_tokens", 0);
+  out.cached_tokens = IntAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
+  out.reasoning_tokens =
+      IntAt(ObjectAt(usage, "completion_tokens_details"), "reasoning_tokens", -1);
+  return out;
+}
+
+class ChatReader final : public AnswerReader {
+ public:
+  explicit ChatReader(bool streamed) : streamed_(streamed) {}
+
+  Status Take(const Json& document, const Emit& emit) override {
+    for (const Json& choice : ArrayAt(document, "choices")) {
+      TRY(TakeChoice(choice, emit));
+    }
+    if (const Json& usage = ObjectAt(document, "usage"); usage.is_object()) {
+      emit(wire::UsageReport{UsageOf(usage)});
+    }
+    return {};
+  }
+
+  bool IsUsageOnly(const Json& document) const override {
+    return ArrayAt(document, "choices").empty() && ObjectAt(document, "usage").is_object();
+  }
+
+  bool complete() const override {
+    return !finished_.empty() && std::all_of(finished_.begin(), finished_.end(),
+                                             [](const auto& choice) { return choice.second; });
+  }
+  std::string_view missing() const override { return "a finish reason"; }
+
+ private:
+  Status TakeChoice(const Json& choice, const Emit& emit) {
+    const int32_t index = IntAt(choice, "index", 0);
+    if (index < 0 || index >= limits::kChoicesMax) {
+      return Fail(Code::kUpstreamError,
+                  "the upstream sent a choice with the index " + std::to_string(index));
+    }
+    bool& finished = finished_[index];
+    const Json& delta = ObjectAt(choice, streamed_ ? "delta" : "message");
+    std::string reasoning = StringAt(delta, "reasoning_content");
+    if (reasoning.empty()) {
+      reasoning = StringAt(delta, "reasoning");  // vLLM's and mlx-lm's name
+    }
+    if (!reasoning.empty()) {
+      emit(wire::ReasoningDelta{index, std::move(reasoning)});
+    }
+    wire::TextDelta text{
+        index,
+        StringAt(delta.is_object() ? delta : choice, delta.is_object() ? "content" : "text"),
+        {},
+        {}};
+    for (const Json& token : ArrayAt(choice, "token_ids")) {
+      text.tokens.push_back(
+          static_cast<int32_t>(token.is_number() ? token.AsInt().value_or(0) : 0));
+    }
+    if (!text.text.empty() || !text.tokens.empty()) {
+      emit(std::move(text));
+    }
+    TRY(TakeToolCalls(index, ArrayAt(delta, "tool_calls"), emit));
+    const std::string reason = StringAt(choice, "finish_reason");
+    if (!reason.empty() && !finished) {
+      finished = true;
+      emit(wire::Finish{index, ReasonOf(reason), {}, {}});
+    }
+    return {};
+  }
+
+  static Status TakeToolCalls(int32_t index, const Json::Array& calls, const Emit& emit) {
+    int32_t place = 0;
+    for (const Json& call : calls) {
+      const Json& function = ObjectAt(call, "function");
+      const int32_t at = IntAt(call, "index", place++);
+      if (at < 0 || at >= limits::kToolCallsMax) {
+        return Fail(Code::kUpstreamError,
+                    "the upstream sent a tool call with the index " + std::to_string(at));
+      }
+      emit(wire::ToolCallDelta{index, at, StringAt(call, "id"), StringAt(function, "name"),
+                               StringAt(function, "arguments")});
+    }
+    return {};
+  }
+
+  const bool streamed_;
+  std::map<int32_t, bool> finished_;  // by choice
+};
+
+class DocumentReader final : public AnswerReader {
+ public:
+  explicit DocumentReader(std::string_view member) : member_(member) {}
+
+  Status Take(const Json& document, const Emit& emit) override {
+    complete_ = document.Find(member_) != nullptr;
+    if (const Json& usage = ObjectAt(document, "usage"); usage.is_object()) {
+      emit(wire::UsageReport{UsageOf(usage)});
+    }
+    return {};
+  }
+  bool complete() const override { return complete_; }
+  std::string_view missing() const override { return member_; }
+
+ private:
+  const std::string_view member_;
+  bool complete_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerReader> MakeChatReader(bool streamed) {
+  return std::make_unique<ChatReader>(streamed);
+}
+
+std::unique_ptr<AnswerReader> MakeDocumentReader(std::string_view member) {
+  return std::make_unique<DocumentReader>(member);
+}
+
+std::unique_ptr<AnswerReader> MakeAnswerReader(wire::Surface surface, bool streamed) {
+  switch (surface) {
+    case wire::Surface::kChat:
+    case wire::Surface::kCompletion: break;
+    case wire::Surface::kMessages: return MakeMessagesReader(streamed);
+    case wire::Surface::kResponses: return MakeResponsesReader(streamed);
+    case wire::Surface::kEmbedding: return MakeDocumentReader("data");
+    case wire::Surface::kCountTokens: return MakeDocumentReader("input_tokens");
+  }
+  return MakeChatReader(streamed);
+}
+
+}  // namespace fak::ride

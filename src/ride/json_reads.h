@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+// Members of documents that other people's engines send: a wrong type reads as absent. Pure.
+namespace fak::ride {
+
+inline std::string StringAt(const Json& object, std::string_view key) {
+  const Json* value = object.Find(key);
+  return value != nullptr && value->is_string() ? value->string() : std::string();
+}
+
+inline int32_t IntAt(const Json& object, std::string_view key, int32_t absent) {
+  const Json* value = object.Find(key);
+  const auto number = value != nullptr && value->is_number() ? value->AsInt() : std::nullopt;
+  const bool fits = number && *number >= std::numeric_limits<int32_t>::min() &&
+                    *number <= std::numeric_limits<int32_t>::max();
+  return fits ? static_cast<int32_t>(*number) : absent;
+}
+
+// The object of that name, or null (a Json) when there is none.
+inline const Json& ObjectAt(const Json& object, std::string_view key) {
+  static const Json kNone;
+  const Json* value = object.Find(key);
+  return value != nullptr && value->is_object() ? *value : kNone;
+}
+
+// The elements of the list of that name, or none.
+inline const Json::Array& ArrayAt(const Json& object, std::string_view key) {
+  static const Json::Array kNone;
+  const Json* value = object.Find(key);
+  return value != nullptr && value->is_array() ? value->array() : kNone;
+}
+
+}  // namespace fak::ride

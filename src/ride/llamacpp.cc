@@ -1,0 +1,99 @@
+#include "ride/adapter_parts.h"
+
+// llama.cpp's llama-server, build 11434 as measured.
+namespace fak::ride {
+namespace {
+
+constexpr std::string_view kOwned[] = {
+    "id_slot",  // whose cache to sit in
+    "slot_id",
+};
+
+std::string Recognise(const Replies& replies) {
+  const std::string build = StringAt(replies.At("GET /props").document, "build_info");
+  if (!build.empty()) {
+    return "GET /props says build_info " + build;
+  }
+  if (OwnedBy(replies) == "llamacpp") {
+    return "GET /v1/models says owned_by llamacpp";
+  }
+  return MetricsHave(replies, "\nllamacpp:") ? "GET /metrics has families of llamacpp:" : "";
+}
+
+void Describe(const Replies& replies, Endpoint& endpoint) {
+  const Json& props = replies.At("GET /props").document;
+  endpoint.version = StringAt(props, "build_info");
+  endpoint.slots = IntAt(props, "total_slots", 0);
+  endpoint.context_length = IntAt(ObjectAt(props, "default_generation_settings"), "n_ctx", 0);
+  const Json::Array& models = ArrayAt(replies.At("GET /v1/models").document, "data");
+  if (endpoint.context_length == 0 && !models.empty()) {
+    endpoint.context_length = IntAt(ObjectAt(models.front(), "meta"), "n_ctx", 0);  // of a slot
+  }
+}
+
+Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest&) {
+  if (endpoint.slots <= 0) {
+    return Fail(Code::kUnsupported, "llama-server's GET /props doesn't say how many slots it has");
+  }
+  std::vector<Call> calls;
+  for (int32_t slot = 0; slot < endpoint.slots; ++slot) {
+    calls.push_back({"POST", "/slots/" + std::to_string(slot) + "?action=erase"});
+  }
+  return calls;
+}
+
+Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+  if (reply.status == 501) {
+    return Fail(Code::kUnsupported,
+                "llama-server erases slots only when started with --slot-save-path");
+  }
+  if (reply.status != 200 || reply.document.Find("n_erased") == nullptr) {
+    return Fail(Code::kUpstreamError,
+                "POST /slots/N?action=erase answered " + std::to_string(reply.status));
+  }
+  return driver::EvictGuarantee::kWholePrefix;
+}
+
+Call Tokenize(const std::string& text) {
+  std::string body;
+  JsonWriter(body)
+      .BeginObject()
+      .Key("content")
+      .String(text)
+      .Key("add_special")
+      .Bool(true)
+      .Key("parse_special")
+      .Bool(true)
+      .EndObject();
+  return {"POST", "/tokenize", std::move(body)};
+}
+
+constexpr Check kChecks[] = {
+    kMetricsCheck,
+    Never(Signal::kKvEvents),
+    // An action that there is not: 400 where slots can be erased, 501 where they can't.
+    {Signal::kCacheReset, "POST", "/slots/0?action=none"},
+    {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
+    kAbortByClosing,
+    kMessagesCheck,
+    kResponsesCheck,
+    kEmbeddingsCheck,
+};
+
+}  // namespace
+
+const Adapter kLlamaCpp = {
+    .engine = "llamacpp",
+    .routes = kAllRoutes,
+    .owned_fields = kOwned,
+    .health_path = "/health",
+    .recognise = Recognise,
+    .checks = kChecks,
+    .describe_path = "/props",
+    .describe = Describe,
+    .evict = Evict,
+    .read_evict = ReadEvict,
+    .tokenize = Tokenize,
+};
+
+}  // namespace fak::ride

@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "base/limits.h"
+#include "ride/answer_reader.h"
+#include "ride/json_reads.h"
+
+// Anthropic's messages.
+namespace fak::ride {
+namespace {
+
+wire::FinishReason ReasonOf(std::string_view name) {
+  if (name == "max_tokens" || name == "model_context_window_exceeded") {
+    return wire::FinishReason::kLength;
+  }
+  if (name == "tool_use") {
+    return wire::FinishReason::kToolCalls;
+  }
+  return name == "refusal" ? wire::FinishReason::kContentFilter : wire::FinishReason::kStop;
+}
+
+class MessagesReader final : public AnswerReader {
+ public:
+  explicit MessagesReader(bool streamed) : streamed_(streamed) {}
+
+  Status Take(const Json& document, const Emit& emit) override {
+    if (!streamed_) {
+      return TakeMessage(document, emit);
+    }
+    const std::string type = StringAt(document, "type");
+    if (type == "message_start") {
+      TakeUsage(ObjectAt(ObjectAt(document, "message"), "usage"));
+    } else if (type == "content_block_start") {
+      const Json& block = ObjectAt(document, "content_block");
+      if (StringAt(block, "type") == "tool_use") {
+        TRY(StartTool(block, emit));
+      }
+    } else if (type == "content_block_delta") {
+      TakeDelta(ObjectAt(document, "delta"), emit);
+    } else if (type == "message_delta") {
+      TakeUsage(ObjectAt(document, "usage"));
+      TakeStop(ObjectAt(document, "delta"), emit);
+    } else if (type == "message_stop") {
+      emit(wire::UsageReport{usage_});
+      stopped_ = true;
+    }
+    return {};
+  }
+
+  bool complete() const override { return finished_ && (stopped_ || !streamed_); }
+  std::string_view missing() const override { return finished_ ? "message_stop" : "a stop reason"; }
+
+ private:
+  Status TakeMessage(const Json& message, const Emit& emit) {
+    for (const Json& block : ArrayAt(message, "content")) {
+      const std::string type = StringAt(block, "type");
+      if (type == "text") {
+        emit(wire::TextDelta{0, StringAt(block, "text"), {}, {}});
+      } else if (type == "thinking") {
+        emit(wire::ReasoningDelta{0, StringAt(block, "thinking")});
+      } else if (type == "tool_use") {
+        TRY(StartTool(block, emit));
+        emit(wire::ToolCallDelta{0, tools_ - 1, "", "", ObjectAt(block, "input").Dump()});
+      }
+    }
+    TakeUsage(ObjectAt(message, "usage"));
+    TakeStop(message, emit);
+    emit(wire::UsageReport{usage_});
+    return {};
+  }
+
+  Status StartTool(const Json& block, const Emit& emit) {
+    if (tools_ >= limits::kToolCallsMax) {
+      return Fail(Code::kUpstreamError, "the upstream sent more than " +
+                                            std::to_string(limits::kToolCallsMax) + " tool calls");
+    }
+    emit(wire::ToolCallDelta{0, tools_++, StringAt(block, "id"), StringAt(block, "name"), ""});
+    return {};
+  }
+
+  void TakeDelta(const Json& delta, const Emit& emit) const {
+    const std::string type = StringAt(delta, "type");
+    if (type == "text_delta") {
+      emit(wire::TextDelta{0, StringAt(delta, "text"), {}, {}});
+    } else if (type == "thinking_delta") {
+      emit(wire::ReasoningDelta{0, StringAt(delta, "thinking")});
+    } else if (type == "input_json_delta" && tools_ > 0) {
+      emit(wire::ToolCallDelta{0, tools_ - 1, "", "", StringAt(delta, "partial_json")});
+    }
+  }
+
+  void TakeStop(const Json& holder, const Emit& emit) {
+    const std::string reason = StringAt(holder, "stop_reason");
+    if (reason.empty() || finished_) {
+      return;
+    }
+    finished_ = true;
+    wire::Finish finish{0, ReasonOf(reason), {}, {}};
+    if (const std::string stop = StringAt(holder, "stop_sequence"); !stop.empty()) {
+      finish.stop_string = stop;
+    }
+    emit(std::move(finish));
+  }
+
+  // input_tokens doesn't count cached ones. Later reports replace earlier ones where they say
+  // something: Dynamo's first says 1.
+  void TakeUsage(const Json& usage) {
+    if (!usage.is_object()) {
+      return;
+    }
+    const int32_t fresh = IntAt(usage, "input_tokens", -1);
+    const int32_t read = IntAt(usage, "cache_read_input_tokens", -1);
+    const int32_t created = IntAt(usage, "cache_creation_input_tokens", 0);
+    if (fresh >= 0) {
+      usage_.prompt_tokens = fresh + std::max(read, 0) + created;
+    }
+    if (read >= 0) {
+      usage_.cached_tokens = read;
+    }
+    usage_.completion_tokens = IntAt(usage, "output_tokens", usage_.completion_tokens);
+  }
+
+  const bool streamed_;
+  wire::Usage usage_;
+  int32_t tools_ = 0;
+  bool finished_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerReader> MakeMessagesReader(bool streamed) {
+  return std::make_unique<MessagesReader>(streamed);
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,294 @@
+#include "ride/probe.h"
+
+#include <future>
+#include <utility>
+
+#include "base/limits.h"
+#include "ride/json_reads.h"
+#include "ride/upstream_error.h"
+
+namespace fak::ride {
+
+Result<UpstreamTarget> UpstreamTarget::Parse(const std::string& url, std::string api_key) {
+  TRY_ASSIGN(net::Url parsed, net::ParseUrl(url));
+  while (parsed.target.ends_with('/')) {
+    parsed.target.pop_back();
+  }
+  if (parsed.target.ends_with("/v1")) {
+    parsed.target.resize(parsed.target.size() - 3);
+  }
+  return UpstreamTarget{std::move(parsed.origin), std::move(parsed.target), std::move(api_key)};
+}
+
+net::HttpClientRequest UpstreamTarget::Request(const Adapter& adapter, const Call& call) const {
+  net::HttpClientRequest request;
+  request.method = call.method;
+  request.origin = origin;
+  request.target = prefix + call.path;
+  request.timeouts = timeouts;
+  request.body = call.body;
+  request.headers.Add("accept", "*/*");
+  if (!call.body.empty()) {
+    request.headers.Add("content-type", "application/json");
+  }
+  for (const auto& [name, value] : adapter.default_headers) {
+    request.headers.Add(std::string(name), std::string(value));
+  }
+  if (!api_key.empty()) {
+    adapter.key_header == KeyHeader::kBearer
+        ? request.headers.Set("authorization", "Bearer " + api_key)
+        : request.headers.Set("x-api-key", api_key);
+  }
+  return request;
+}
+
+struct CallSequence::State {
+  State(net::HttpClient& its_client, const UpstreamTarget& its_target, const Adapter& its_adapter)
+      : client(its_client), target(its_target), adapter(its_adapter) {}
+
+  class Sink final : public net::HttpResponseSink {
+   public:
+    explicit Sink(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    void OnHead(int status, net::HttpHeaders headers) override {
+      reply_.status = status;
+      reply_.headers = std::move(headers);
+    }
+    void OnBody(std::string_view bytes) override {
+      reply_.body += bytes.substr(0, limits::kProbeBytesMax - reply_.body.size());
+    }
+    void OnDone(Status done) override {
+      if (!done) {
+        reply_.status = 0;
+        reply_.body = done.error().detail;
+      } else if (Result<Json> document = ParseJson(reply_.body)) {
+        reply_.document = *std::move(document);
+      }
+      state_->Take(state_, std::move(reply_));
+    }
+
+   private:
+    const std::shared_ptr<State> state_;
+    Reply reply_;
+  };
+
+  static void Next(const std::shared_ptr<State>& self) {
+    if (self->next == self->calls.size()) {
+      self->done(std::move(self->replies));
+      return;
+    }
+    const Call& call = self->calls[self->next];
+    self->exchange =
+        self->client.Send(self->target.Request(self->adapter, call), std::make_unique<Sink>(self));
+  }
+  void Take(const std::shared_ptr<State>& self, Reply reply) {
+    if (dropped) {
+      return;
+    }
+    const Call& call = calls[next++];
+    // Nobody there: the other calls would only wait for the same.
+    const bool stop = reply.status == 0 || (stop_when && stop_when(call, reply));
+    replies.Add(call, std::move(reply));
+    if (stop) {
+      next = calls.size();
+    }
+    Next(self);
+  }
+
+  net::HttpClient& client;
+  const UpstreamTarget target;
+  const Adapter& adapter;
+  std::vector<Call> calls;
+  Done done;
+  std::function<bool(const Call&, const Reply&)> stop_when;
+  size_t next = 0;
+  bool dropped = false;
+  Replies replies;
+  std::shared_ptr<net::HttpExchange> exchange;
+};
+
+CallSequence::CallSequence(net::HttpClient& client, const UpstreamTarget& target,
+                           const Adapter& adapter, std::vector<Call> calls, Done done,
+                           std::function<bool(const Call&, const Reply&)> stop_when)
+    : state_(std::make_shared<State>(client, target, adapter)) {
+  state_->calls = std::move(calls);
+  state_->done = std::move(done);
+  state_->stop_when = std::move(stop_when);
+  State::Next(state_);
+}
+
+CallSequence::~CallSequence() {
+  state_->dropped = true;
+  if (state_->exchange != nullptr) {
+    state_->exchange->Cancel();
+  }
+}
+
+Result<Identified> Identify(const Replies& replies) {
+  for (const Adapter* adapter : Adapters()) {
+    if (std::string why = adapter->recognise(replies); !why.empty()) {
+      return Identified{adapter, std::move(why)};
+    }
+  }
+  const Reply& models = replies.At("GET /v1/models");
+  if (models.status == 0) {
+    return Fail(Code::kUnavailable, models.body);
+  }
+  return Fail(Code::kUpstreamError,
+              "GET /v1/models answered " + std::to_string(models.status) +
+                  " and nothing else tells which engine this is; say it, as in ENGINE+URL (" +
+                  AdapterNames() + ")");
+}
+
+std::vector<Call> CallsOf(const Adapter& adapter) {
+  std::vector<Call> calls = {{"GET", "/v1/models"}, {"GET", "/version"}};
+  if (!adapter.describe_path.empty()) {
+    calls.push_back({"GET", std::string(adapter.describe_path)});
+  }
+  for (const Check& check : adapter.checks) {
+    if (!check.method.empty()) {
+      calls.push_back(
+          {std::string(check.method), std::string(check.path), std::string(check.body)});
+    }
+  }
+  return calls;
+}
+
+namespace {
+
+struct Meaning {
+  Signal signal;
+  std::string_view with;
+  std::string_view without;
+};
+
+constexpr Meaning kMeanings[] = {
+    {Signal::kMetrics, "its own figures can be shown", "fak shows only what it measures itself"},
+    {Signal::kKvEvents, "fak can follow what its cache holds",
+     "fak will know its cache only from what it routed there"},
+    {Signal::kCacheReset, "fak can empty its cache, whole, never exactly",
+     "fak will not be able to evict anything there"},
+    {Signal::kTokenizer, "fak can count and key prompts with it",
+     "fak will not be able to tokenize there; give it a tokenizer"},
+    {Signal::kAbort, "work ends when its client leaves",
+     "an answer that isn't streamed runs to its end when its client leaves"},
+    {Signal::kMessages, "/v1/messages passes through", "/v1/messages is refused"},
+    {Signal::kResponses, "/v1/responses passes through", "/v1/responses is refused"},
+    {Signal::kEmbeddings, "/v1/embeddings passes through", "/v1/embeddings is refused"},
+};
+
+bool IsServed(const Reply& reply) {
+  return reply.status != 0 && reply.status != 404 && reply.status != 405 && reply.status != 501;
+}
+
+Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies& replies) {
+  Endpoint::Finding finding;
+  finding.signal = check.signal;
+  if (check.method.empty()) {
+    finding.has = check.always && (check.signal != Signal::kAbort || adapter.cancel_stops_engine);
+    finding.asked = "-";
+    finding.seen = finding.has ? "as measured, or by its documents" : "it has no such thing";
+  } else {
+    finding.asked = std::string(check.method) + " " + std::string(check.path);
+    const Reply& reply = replies.At(finding.asked);
+    finding.has = check.holds != nullptr ? check.holds(reply) : IsServed(reply);
+    finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
+    constexpr size_t kShown = 60;
+    if (!finding.has && reply.status >= 400) {
+      finding.seen += ": " + UpstreamError(reply.status, reply.body).detail.substr(0, kShown);
+    }
+  }
+  for (const Meaning& meaning : kMeanings) {
+    if (meaning.signal == check.signal) {
+      finding.means = finding.has ? meaning.with : meaning.without;
+    }
+  }
+  return finding;
+}
+
+}  // namespace
+
+Endpoint Conclude(const Identified& engine, const Replies& replies) {
+  Endpoint endpoint;
+  endpoint.adapter = engine.adapter;
+  endpoint.why = engine.why;
+  for (const Json& model : ArrayAt(replies.At("GET /v1/models").document, "data")) {
+    if (std::string id = StringAt(model, "id"); !id.empty()) {
+      endpoint.models.push_back(std::move(id));
+    }
+    endpoint.context_length = IntAt(model, "max_model_len", endpoint.context_length);
+  }
+  if (engine.adapter->describe != nullptr) {
+    engine.adapter->describe(replies, endpoint);
+  }
+  for (const Check& check : engine.adapter->checks) {
+    endpoint.findings.push_back(Find(*engine.adapter, check, replies));
+  }
+  return endpoint;
+}
+
+Prober::Prober(net::HttpClient& client, UpstreamTarget target, const Adapter* maybe_adapter,
+               Done done)
+    : client_(client), target_(std::move(target)), done_(std::move(done)) {
+  if (maybe_adapter != nullptr) {
+    engine_ = {maybe_adapter, "said by the operator"};
+    AskAll({});
+    return;
+  }
+  const std::span<const Call> identify = IdentifyCalls();
+  calls_ = std::make_unique<CallSequence>(
+      client_, target_, kOpenAi, std::vector<Call>(identify.begin(), identify.end()),
+      [this](Replies replies) {
+        Result<Identified> engine = Identify(replies);
+        if (!engine) {
+          done_(Fail(engine.error()));
+          return;
+        }
+        engine_ = *std::move(engine);
+        // With another key header the answers may be others.
+        const bool same_key = engine_.adapter->key_header == kOpenAi.key_header;
+        AskAll(same_key ? std::move(replies) : Replies());
+      });
+}
+
+void Prober::AskAll(Replies known) {
+  std::vector<Call> calls;
+  for (Call& call : CallsOf(*engine_.adapter)) {
+    if (!known.Has(call.method + " " + call.path)) {
+      calls.push_back(std::move(call));
+    }
+  }
+  calls_ =
+      std::make_unique<CallSequence>(client_, target_, *engine_.adapter, std::move(calls),
+                                     [this, known = std::move(known)](Replies replies) mutable {
+                                       replies.AddAll(std::move(known));
+                                       const Reply& models = replies.At("GET /v1/models");
+                                       if (models.status == 0) {
+                                         done_(Fail(Code::kUnavailable, models.body));
+                                         return;
+                                       }
+                                       done_(Conclude(engine_, replies));
+                                     });
+}
+
+Result<Endpoint> ProbeAndWait(const UpstreamTarget& target, const Adapter* maybe_adapter,
+                              const net::TlsClientOptions& tls) {
+  net::EventLoop loop;
+  loop.Start("probe");
+  TRY_ASSIGN(std::unique_ptr<net::HttpClient> client, net::HttpClient::Make(loop, {.tls = tls}));
+  std::promise<Result<Endpoint>> found;
+  std::unique_ptr<Prober> prober;
+  loop.Post([&] {
+    prober = std::make_unique<Prober>(
+        *client, target, maybe_adapter,
+        [&found](Result<Endpoint> endpoint) { found.set_value(std::move(endpoint)); });
+  });
+  Result<Endpoint> endpoint = found.get_future().get();
+  loop.Invoke([&] {
+    prober.reset();
+    client.reset();
+  });
+  loop.Stop();
+  return endpoint;
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,120 @@
+#include "ride/relay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "ride/json_reads.h"
+#include "ride/upstream_error.h"
+
+namespace fak::ride {
+namespace {
+
+// Of its "event:" line, or of its document where a server leaves the line out.
+std::string EventName(std::string_view given, const Json& document) {
+  std::string name = given.empty() ? StringAt(document, "type") : std::string(given);
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
+  });
+  return plain ? name : std::string();
+}
+
+}  // namespace
+
+Relay::Relay(std::shared_ptr<driver::EventSink> sink, wire::Surface surface, bool streamed,
+             bool withhold_usage)
+    : sink_(std::move(sink)),
+      streamed_(streamed),
+      withhold_usage_(withhold_usage),
+      reader_(MakeAnswerReader(surface, streamed)) {}
+
+void Relay::Feed(std::string_view bytes) {
+  if (ended_) {
+    return;
+  }
+  if (!streamed_) {
+    if (body_.size() + bytes.size() > limits::kUpstreamBodyBytesMax) {
+      Fail({Code::kUpstreamError, "the upstream's answer is larger than " +
+                                      std::to_string(limits::kUpstreamBodyBytesMax) + " bytes"});
+      return;
+    }
+    body_ += bytes;
+    return;
+  }
+  const Status fed =
+      splitter_.Feed(bytes, [this](const wire::SseEvent& event) { TakeEvent(event); });
+  if (!fed) {
+    Fail({Code::kUpstreamError, fed.error().detail});
+  }
+}
+
+void Relay::TakeEvent(const wire::SseEvent& event) {
+  if (ended_ || done_) {
+    return;
+  }
+  if (event.data == "[DONE]") {
+    done_ = true;
+    return;
+  }
+  const Result<Json> document = ParseJson(event.data);
+  if (!document) {
+    Fail({Code::kUpstreamError,
+          "the upstream sent an event that is no JSON: " + document.error().detail});
+    return;
+  }
+  TakeDocument(*document, event.data, event.type);
+}
+
+void Relay::TakeWhole() {
+  const Result<Json> document = ParseJson(body_);
+  if (!document) {
+    Fail({Code::kUpstreamError, "the upstream's answer is no JSON: " + document.error().detail});
+    return;
+  }
+  TakeDocument(*document, body_, {});
+}
+
+void Relay::TakeDocument(const Json& document, std::string_view raw, std::string_view type) {
+  if (IsErrorDocument(document)) {
+    Fail(ErrorUnder200(document, raw));
+    return;
+  }
+  // First the raw text, then what it says: an encoder of the same wire ignores the latter.
+  if (!withhold_usage_ || !reader_->IsUsageOnly(document)) {
+    Emit(wire::RawChunk{std::string(raw), EventName(type, document)});
+  }
+  const Status taken =
+      reader_->Take(document, [this](wire::Event event) { Emit(std::move(event)); });
+  if (!taken) {
+    Fail(taken.error());
+  }
+}
+
+void Relay::Finish() {
+  if (ended_) {
+    return;
+  }
+  if (streamed_) {
+    splitter_.Finish([this](const wire::SseEvent& event) { TakeEvent(event); });
+  } else {
+    TakeWhole();
+  }
+  if (ended_) {
+    return;
+  }
+  if (!reader_->complete()) {
+    Fail({Code::kUpstreamError,
+          "the upstream's answer ended without " + std::string(reader_->missing())});
+    return;
+  }
+  ended_ = true;
+  Emit(wire::Done{});
+}
+
+void Relay::Fail(Error error) {
+  if (!std::exchange(ended_, true)) {
+    Emit(wire::Failed{std::move(error)});
+  }
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "driver/engine_driver.h"
+#include "ride/answer_reader.h"
+#include "wire/event.h"
+#include "wire/sse.h"
+#include "wire/turn.h"
+
+namespace fak::ride {
+
+// Turns an upstream's answer, streamed or whole, of any wire, into events: the chunk as it came
+// (RawChunk), then what we understood of it. What isn't an answer becomes one Failed: an error
+// frame under HTTP 200, a stream that ends before its wire says so (answer_reader.h), a body that
+// isn't JSON. A "[DONE]" ends nothing but what may follow it, and only an event whose whole data it
+// is counts.
+// Owned by one request; one thread. Holds one unfinished event, or a whole answer.
+class Relay {
+ public:
+  // withhold_usage: the client didn't ask for the usage chunk that we asked the upstream for.
+  Relay(std::shared_ptr<driver::EventSink> sink, wire::Surface surface, bool streamed,
+        bool withhold_usage);
+
+  void Feed(std::string_view bytes);
+  // The response is complete.
+  void Finish();
+  // Ends the request with this error unless it has ended.
+  void Fail(Error error);
+  void Emit(wire::Event event) { sink_->OnEvent(std::move(event)); }
+  bool ended() const { return ended_; }
+
+ private:
+  void TakeEvent(const wire::SseEvent& event);
+  void TakeDocument(const Json& document, std::string_view raw, std::string_view type);
+  void TakeWhole();
+
+  const std::shared_ptr<driver::EventSink> sink_;
+  const bool streamed_;
+  const bool withhold_usage_;
+  const std::unique_ptr<AnswerReader> reader_;
+  wire::SseSplitter splitter_;
+  std::string body_;   // of a whole answer
+  bool done_ = false;  // [DONE] came
+  bool ended_ = false;
+};
+
+}  // namespace fak::ride

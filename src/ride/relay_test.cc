@@ -1,0 +1,295 @@
+#include "ride/relay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fak::ride {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Collector final : public driver::EventSink {
+ public:
+  void OnEvent(wire::Event event) noexcept override {
+    if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
+      text_ += text->text;
+      tokens_.insert(tokens_.end(), text->tokens.begin(), text->tokens.end());
+    } else if (const auto* reasoning = std::get_if<wire::ReasoningDelta>(&event)) {
+      reasoning_ += reasoning->text;
+    } else if (const auto* tool = std::get_if<wire::ToolCallDelta>(&event)) {
+      tool_ += tool->id + tool->name + tool->arguments;
+    } else if (const auto* raw = std::get_if<wire::RawChunk>(&event)) {
+      raw_.push_back(raw->json);
+      types_.push_back(raw->type);
+    } else if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
+      usage_ = usage->usage;
+    } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
+      ++finishes_;
+      reason_ = finish->reason;
+    } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
+      error_ = failed->error;
+      ++ends_;
+    } else if (std::holds_alternative<wire::Done>(event)) {
+      ++ends_;
+    }
+  }
+
+  std::string text_;
+  std::string reasoning_;
+  std::string tool_;
+  std::vector<int32_t> tokens_;
+  std::vector<std::string> raw_;
+  std::vector<std::string> types_;
+  wire::FinishReason reason_ = wire::FinishReason::kStop;
+  std::optional<wire::Usage> usage_;
+  std::optional<Error> error_;
+  int finishes_ = 0;
+  int ends_ = 0;
+};
+
+constexpr std::string_view kStream =
+    ": a comment\r\n\r\n"
+    "data: "
+    "{\"id\":\"x\",\"n\":1.0,\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\n"
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9l\"}}]}\r\n\r\n"
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo [DONE]\"}}]}\n\n"
+    "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n"
+    "data: [DONE]\n\n";
+
+std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes, size_t cut,
+                                 bool streamed = true, bool withhold_usage = false) {
+  auto collector = std::make_shared<Collector>();
+  Relay relay(collector, surface, streamed, withhold_usage);
+  relay.Feed(bytes.substr(0, cut));
+  relay.Feed(bytes.substr(cut));
+  relay.Finish();
+  return collector;
+}
+
+std::shared_ptr<Collector> Relayed(std::string_view bytes, size_t cut, bool streamed = true,
+                               bool withhold_usage = false) {
+  return RelayOn(wire::Surface::kChat, bytes, cut, streamed, withhold_usage);
+}
+
+TEST(Relay, GivesTheSameEventsWhereverTheStreamIsCut) {
+  for (size_t cut = 0; cut <= kStream.size(); ++cut) {
+    const auto events = Relayed(kStream, cut);
+    ASSERT_EQ(events->text_, "h\xc3\xa9llo [DONE]") << cut;
+    ASSERT_EQ(events->finishes_, 1) << cut;
+    ASSERT_EQ(events->ends_, 1) << cut;
+    ASSERT_FALSE(events->error_) << cut;
+    ASSERT_EQ(events->raw_.size(), 5u) << cut;
+    ASSERT_THAT(events->raw_[0], HasSubstr("\"n\":1.0")) << cut;
+    ASSERT_EQ(events->usage_->prompt_tokens, 3) << cut;
+  }
+}
+
+TEST(Relay, WithholdsUsageThatTheClientDidNotAskFor) {
+  const auto events = Relayed(kStream, 0, true, true);
+  EXPECT_EQ(events->raw_.size(), 4u);
+  EXPECT_EQ(events->usage_->completion_tokens, 2);
+}
+
+TEST(Relay, AStreamCutBeforeItsFinishReasonIsAnError) {
+  const size_t finish = kStream.find("finish_reason");
+  for (size_t end = 0; end < finish; ++end) {
+    const auto events = Relayed(kStream.substr(0, end), 0);
+    ASSERT_TRUE(events->error_) << end;
+    ASSERT_EQ(events->error_->code, Code::kUpstreamError) << end;
+    ASSERT_EQ(events->ends_, 1) << end;
+  }
+}
+
+TEST(Relay, DoneAloneIsNoSuccess) {
+  EXPECT_TRUE(Relayed("data: [DONE]\n\n", 0)->error_);
+}
+
+TEST(Relay, AnErrorFrameUnderStatus200IsAnError) {
+  const auto events =
+      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+          "data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\ndata: [DONE]\n\n",
+          0);
+  ASSERT_TRUE(events->error_);
+  EXPECT_THAT(events->error_->detail, HasSubstr("engine died"));
+  EXPECT_EQ(events->text_, "a");
+}
+
+TEST(Relay, RefusesIndexesThatNoAnswerHas) {
+  for (const char* index : {"-1", "128", "4294967295", "9223372036854775807"}) {
+    const std::string number(index);
+    EXPECT_TRUE(Relayed("data: {\"choices\":[{\"index\":" + number +
+                        ",\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n",
+                    0)
+                    ->error_ ||
+                number == "4294967295" || number == "9223372036854775807")
+        << index;
+    const auto call =
+        Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":" + number +
+                ",\"id\":\"x\"}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
+            0);
+    EXPECT_EQ(call->ends_, 1) << index;
+  }
+  EXPECT_TRUE(Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":-1}]},"
+                  "\"finish_reason\":\"tool_calls\"}]}\n\n",
+                  0)
+                  ->error_);
+}
+
+TEST(Relay, RefusesEventsThatAreNoJson) {
+  EXPECT_TRUE(Relayed("data: {\"choices\":[\n\n", 0)->error_);
+  EXPECT_TRUE(Relayed("data: \xff\xfe\n\n", 0)->error_);
+}
+
+TEST(Relay, TakesAWholeAnswer) {
+  const std::string body =
+      R"({"id":"x","choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"length"}],)"
+      R"("usage":{"prompt_tokens":1,"completion_tokens":1}})";
+  const auto events = Relayed(body, 10, false);
+  EXPECT_EQ(events->raw_, std::vector<std::string>{body});
+  EXPECT_EQ(events->text_, "hi");
+  EXPECT_FALSE(events->error_);
+  EXPECT_TRUE(Relayed(body.substr(0, body.size() - 1), 0, false)->error_);
+  EXPECT_TRUE(Relayed("{}", 0, false)->error_);
+}
+
+// As vLLM streams messages; its ids and names are as seen.
+constexpr std::string_view kMessages =
+    "event: message_start\n"
+    "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":4,"
+    "\"cache_read_input_tokens\":64,\"output_tokens\":0}}}\n\n"
+    "event: content_block_start\n"
+    "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"}}\n\n"
+    "event: content_block_delta\n"
+    "data: {\"type\":\"content_block_delta\",\"index\":0,"
+    "\"delta\":{\"type\":\"text_delta\",\"text\":\"h\xc3\xa9llo\"}}\n\n"
+    "event: content_block_start\n"
+    "data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":"
+    "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"look\"}}\n\n"
+    "data: {\"type\":\"content_block_delta\",\"index\":1,"
+    "\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\n"
+    "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+    "event: message_delta\n"
+    "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"},"
+    "\"usage\":{\"output_tokens\":8}}\n\n"
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+    "data: [DONE]\n\n";  // Dynamo's stray one
+
+TEST(Relay, ReadsMessagesWhereverTheStreamIsCut) {
+  for (size_t cut = 0; cut <= kMessages.size(); ++cut) {
+    const auto events = RelayOn(wire::Surface::kMessages, kMessages, cut);
+    ASSERT_FALSE(events->error_) << cut;
+    ASSERT_EQ(events->text_, "h\xc3\xa9llo") << cut;
+    ASSERT_EQ(events->raw_.size(), 8u) << cut;
+    ASSERT_EQ(events->types_.front(), "message_start") << cut;
+    ASSERT_EQ(events->types_[4], "content_block_delta") << cut;  // its line was left out
+    ASSERT_EQ(events->tool_, "t1look{}") << cut;
+    ASSERT_EQ(events->usage_->prompt_tokens, 68) << cut;
+    ASSERT_EQ(events->usage_->cached_tokens, 64) << cut;
+    ASSERT_EQ(events->usage_->completion_tokens, 8) << cut;
+    ASSERT_EQ(events->finishes_, 1) << cut;
+  }
+}
+
+TEST(Relay, MessagesThatEndBeforeTheirStopAreAnError) {
+  const size_t stop = kMessages.find("event: message_stop");
+  for (size_t end = 0; end < stop; ++end) {
+    const auto events = RelayOn(wire::Surface::kMessages, kMessages.substr(0, end), 0);
+    ASSERT_TRUE(events->error_) << end;
+    ASSERT_EQ(events->ends_, 1) << end;
+  }
+}
+
+TEST(Relay, AnErrorEventEndsMessages) {
+  const auto events = RelayOn(
+      wire::Surface::kMessages,
+      "event: error\n"
+      "data: "
+      "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"full\"}}\n\n",
+      0);
+  ASSERT_TRUE(events->error_);
+  EXPECT_EQ(events->error_->code, Code::kUnavailable);
+  EXPECT_TRUE(events->raw_.empty());
+}
+
+TEST(Relay, TakesAWholeMessage) {
+  const auto events =
+      RelayOn(wire::Surface::kMessages,
+            R"({"type":"message","content":[{"type":"text","text":"hi"}],)"
+            R"("stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}})",
+            0, false);
+  EXPECT_FALSE(events->error_);
+  EXPECT_EQ(events->text_, "hi");
+  EXPECT_EQ(events->usage_->prompt_tokens, 3);
+  EXPECT_TRUE(
+      RelayOn(wire::Surface::kMessages, R"({"type":"message","content":[]})", 0, false)->error_);
+}
+
+constexpr std::string_view kResponses =
+    "event: response.created\n"
+    "data: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\"}}\n\n"
+    "event: response.output_text.delta\n"
+    "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n"
+    "event: response.completed\n"
+    "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"error\":null,"
+    "\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"hi\"}]}],"
+    "\"usage\":{\"input_tokens\":5,\"output_tokens\":2,\"input_tokens_details\":{\"cached_tokens\":"
+    "4}}}}"
+    "\n\n";
+
+TEST(Relay, ReadsResponsesWhereverTheStreamIsCut) {
+  for (size_t cut = 0; cut <= kResponses.size(); ++cut) {
+    const auto events = RelayOn(wire::Surface::kResponses, kResponses, cut);
+    ASSERT_FALSE(events->error_) << cut;
+    ASSERT_EQ(events->text_, "hi") << cut;
+    ASSERT_EQ(events->usage_->cached_tokens, 4) << cut;
+    ASSERT_EQ(events->finishes_, 1) << cut;
+  }
+  const size_t completed = kResponses.find("event: response.completed");
+  EXPECT_TRUE(RelayOn(wire::Surface::kResponses, kResponses.substr(0, completed), 0)->error_);
+  // llama.cpp was seen to send the last event alone.
+  EXPECT_EQ(RelayOn(wire::Surface::kResponses, kResponses.substr(completed), 0)->text_, "hi");
+}
+
+TEST(Relay, AFailedResponseIsAnErrorAndStaysItsOwnEvent) {
+  const auto events = RelayOn(
+      wire::Surface::kResponses,
+      "event: response.failed\n"
+      "data: "
+      "{\"type\":\"response.failed\",\"response\":{\"object\":\"response\",\"status\":\"failed\","
+      "\"error\":{\"code\":\"server_error\",\"message\":\"broke\"}}}\n\n",
+      0);
+  ASSERT_TRUE(events->error_);
+  EXPECT_THAT(events->error_->detail, HasSubstr("broke"));
+  EXPECT_EQ(events->types_, std::vector<std::string>{"response.failed"});
+}
+
+TEST(Relay, PassesDocumentsThatNeedNoFinish) {
+  const std::string body = R"({"object":"list","data":[],"usage":{"prompt_tokens":7}})";
+  const auto events = RelayOn(wire::Surface::kEmbedding, body, 3, false);
+  EXPECT_FALSE(events->error_);
+  EXPECT_EQ(events->raw_, std::vector<std::string>{body});
+  EXPECT_EQ(events->usage_->prompt_tokens, 7);
+  EXPECT_TRUE(RelayOn(wire::Surface::kEmbedding, "{}", 0, false)->error_);
+  EXPECT_FALSE(RelayOn(wire::Surface::kCountTokens, R"({"input_tokens":31})", 0, false)->error_);
+}
+
+TEST(Relay, ReadsReasoningUnderBothNamesAndTokenIds) {
+  const auto events =
+      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"a\"}}]}\n\n"
+          "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"b\"}}]}\n\n"
+          "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"c\"},\"token_ids\":[5,6],"
+          "\"finish_reason\":\"stop\"}]}\n\n",
+          0);
+  EXPECT_EQ(events->reasoning_, "ab");
+  EXPECT_EQ(events->tokens_, (std::vector<int32_t>{5, 6}));
+}
+
+TEST(Relay, AFinishThatNoModelChoseIsAnErrorReason) {
+  const auto events =
+      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n", 0);
+  EXPECT_EQ(events->reason_, wire::FinishReason::kError);
+}
+
+}  // namespace
+}  // namespace fak::ride

@@ -1,0 +1,112 @@
+#include "base/limits.h"
+#include "ride/answer_reader.h"
+#include "ride/json_reads.h"
+#include "ride/upstream_error.h"
+
+// OpenAI's responses.
+namespace fak::ride {
+namespace {
+
+class ResponsesReader final : public AnswerReader {
+ public:
+  explicit ResponsesReader(bool streamed) : streamed_(streamed) {}
+
+  Status Take(const Json& document, const Emit& emit) override {
+    if (!streamed_) {
+      return TakeResponse(document, true, emit);
+    }
+    const std::string type = StringAt(document, "type");
+    if (type == "response.output_text.delta" || type == "response.refusal.delta") {
+      emit(wire::TextDelta{0, StringAt(document, "delta"), {}, {}});
+    } else if (type == "response.reasoning_text.delta" ||
+               type == "response.reasoning_summary_text.delta") {
+      emit(wire::ReasoningDelta{0, StringAt(document, "delta")});
+    } else if (type == "response.output_item.added") {
+      TRY(StartItem(ObjectAt(document, "item"), emit));
+    } else if (type == "response.function_call_arguments.delta" && tools_ > 0) {
+      emit(wire::ToolCallDelta{0, tools_ - 1, "", "", StringAt(document, "delta")});
+    } else if (type == "response.completed" || type == "response.incomplete" ||
+               type == "response.failed") {
+      // vLLM and llama.cpp may send this event alone: its text has not been seen then.
+      TRY(TakeResponse(ObjectAt(document, "response"), !text_seen_, emit));
+    }
+    text_seen_ = text_seen_ || type == "response.output_text.delta";
+    return {};
+  }
+
+  bool complete() const override { return finished_; }
+  std::string_view missing() const override { return "response.completed"; }
+
+ private:
+  Status TakeResponse(const Json& response, bool with_output, const Emit& emit) {
+    const std::string status = StringAt(response, "status");
+    if (status == "failed") {
+      Json shown = Json::Object{};
+      shown.Set("error", ObjectAt(response, "error"));
+      return Fail(ErrorUnder200(shown, "the response failed"));
+    }
+    if (with_output) {
+      for (const Json& item : ArrayAt(response, "output")) {
+        TRY(TakeItem(item, emit));
+      }
+    }
+    const Json& usage = ObjectAt(response, "usage");
+    if (usage.is_object()) {
+      wire::Usage out;
+      out.prompt_tokens = IntAt(usage, "input_tokens", 0);
+      out.completion_tokens = IntAt(usage, "output_tokens", 0);
+      out.cached_tokens = IntAt(ObjectAt(usage, "input_tokens_details"), "cached_tokens", -1);
+      out.reasoning_tokens =
+          IntAt(ObjectAt(usage, "output_tokens_details"), "reasoning_tokens", -1);
+      emit(wire::UsageReport{out});
+    }
+    // "queued" and "in_progress" are whole answers too, to a request for the background.
+    finished_ = !status.empty();
+    const wire::FinishReason reason = status == "incomplete" ? wire::FinishReason::kLength
+                                      : tools_ > 0           ? wire::FinishReason::kToolCalls
+                                                             : wire::FinishReason::kStop;
+    if (finished_) {
+      emit(wire::Finish{0, reason, {}, {}});
+    }
+    return {};
+  }
+
+  Status TakeItem(const Json& item, const Emit& emit) {
+    if (StringAt(item, "type") == "function_call") {
+      TRY(StartItem(item, emit));
+      emit(wire::ToolCallDelta{0, tools_ - 1, "", "", StringAt(item, "arguments")});
+      return {};
+    }
+    for (const Json& part : ArrayAt(item, "content")) {
+      if (StringAt(part, "type") == "output_text") {
+        emit(wire::TextDelta{0, StringAt(part, "text"), {}, {}});
+      }
+    }
+    return {};
+  }
+
+  Status StartItem(const Json& item, const Emit& emit) {
+    if (StringAt(item, "type") != "function_call") {
+      return {};
+    }
+    if (tools_ >= limits::kToolCallsMax) {
+      return Fail(Code::kUpstreamError, "the upstream sent more than " +
+                                            std::to_string(limits::kToolCallsMax) + " tool calls");
+    }
+    emit(wire::ToolCallDelta{0, tools_++, StringAt(item, "call_id"), StringAt(item, "name"), ""});
+    return {};
+  }
+
+  const bool streamed_;
+  bool text_seen_ = false;
+  bool finished_ = false;
+  int32_t tools_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerReader> MakeResponsesReader(bool streamed) {
+  return std::make_unique<ResponsesReader>(streamed);
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,453 @@
+#include "ride/upstream_driver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "ride/json_reads.h"
+#include "ride/relay.h"
+#include "ride/upstream_error.h"
+#include "ride/upstream_request.h"
+
+namespace fak::ride {
+namespace {
+
+Status ReadNames(const std::string& key, const Json& list, std::vector<std::string>& names) {
+  const bool all =
+      list.is_array() && std::all_of(list.array().begin(), list.array().end(),
+                                     [](const Json& each) { return each.is_string(); });
+  if (!all) {
+    return Fail(Code::kInvalidArgument, key + ": must be a list of names", key);
+  }
+  for (const Json& each : list.array()) {
+    names.push_back(each.string());
+  }
+  return {};
+}
+
+Result<UpstreamPolicy> ReadPolicy(const driver::ReplicaSpec& spec) {
+  UpstreamPolicy policy;
+  policy.model = spec.model;
+  if (!spec.options.is_object()) {
+    return policy;
+  }
+  for (const auto& [key, value] : spec.options.object()) {
+    if (key == "allow_fields") {
+      TRY(ReadNames(key, value, policy.allowed_fields));
+    } else if (key == "allow_headers") {
+      TRY(ReadNames(key, value, policy.allowed_headers));
+    } else if (key == "data_parallel_rank") {
+      policy.rank = IntAt(spec.options, key, -1);
+      if (*policy.rank < 0) {
+        return Fail(Code::kInvalidArgument, key + ": must be a rank, from 0", key);
+      }
+    } else {
+      return Fail(Code::kInvalidArgument, "an upstream has no option " + key, key);
+    }
+  }
+  return policy;
+}
+
+driver::Capabilities CapabilitiesOf(const Adapter& adapter) {
+  driver::Capabilities out;
+  out.engine = adapter.engine;
+  out.tool_calls = adapter.tool_calls;
+  out.reasoning = adapter.reasoning;
+  out.grammars = adapter.grammars;
+  out.images = adapter.images;
+  out.token_ids = adapter.token_ids;
+  out.cancel_stops_engine = adapter.cancel_stops_engine;
+  out.honours_cache_salt = adapter.honours_cache_salt;
+  out.honours_priority = adapter.honours_priority;
+  out.embeddings = FindRoute(adapter, wire::Surface::kEmbedding) != nullptr;
+  out.anthropic_wire = FindRoute(adapter, wire::Surface::kMessages) != nullptr;
+  out.responses_wire = FindRoute(adapter, wire::Surface::kResponses) != nullptr;
+  return out;
+}
+
+std::optional<Signal> SignalOf(wire::Surface surface) {
+  switch (surface) {
+    case wire::Surface::kMessages:
+    case wire::Surface::kCountTokens: return Signal::kMessages;
+    case wire::Surface::kResponses: return Signal::kResponses;
+    case wire::Surface::kEmbedding: return Signal::kEmbeddings;
+    default: return std::nullopt;
+  }
+}
+
+// Null when requests of that surface can go there.
+std::optional<Error> CheckServed(const Adapter& adapter, const Endpoint* maybe_endpoint,
+                                 wire::Surface surface) {
+  if (FindRoute(adapter, surface) == nullptr) {
+    return Error{Code::kUnsupported,
+                 "an upstream of the kind " + std::string(adapter.engine) + " has no such surface"};
+  }
+  const std::optional<Signal> signal = SignalOf(surface);
+  if (!signal || maybe_endpoint == nullptr) {
+    return std::nullopt;
+  }
+  for (const Endpoint::Finding& finding : maybe_endpoint->findings) {
+    if (finding.signal == *signal && !finding.has) {
+      return Error{Code::kUnsupported,
+                   "the upstream doesn't serve this: " + finding.asked + " gave " + finding.seen};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::ReplicaSpec& spec,
+                                                             UpstreamOptions options) {
+  TRY_ASSIGN(UpstreamTarget target, UpstreamTarget::Parse(spec.url, spec.api_key));
+  TRY_ASSIGN(UpstreamPolicy policy, ReadPolicy(spec));
+  const Adapter* maybe_adapter = FindAdapter(spec.engine);
+  if (maybe_adapter == nullptr && !spec.engine.empty() && spec.engine != "auto") {
+    return Fail(Code::kInvalidArgument,
+                "no engine " + spec.engine + ": there are auto, " + AdapterNames());
+  }
+  target.timeouts = options.timeouts;
+  std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
+      spec, std::move(target), std::move(policy), maybe_adapter, std::move(options)));
+  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.tls = made->options_.tls}));
+  return made;
+}
+
+UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target,
+                               UpstreamPolicy policy, const Adapter* maybe_adapter,
+                               UpstreamOptions options)
+    : spec_(std::move(spec)),
+      target_(std::move(target)),
+      policy_(std::move(policy)),
+      maybe_adapter_(maybe_adapter),
+      options_(std::move(options)),
+      why_down_(spec_.url + ": not probed yet") {
+  driver::Capabilities capabilities;
+  if (maybe_adapter_ != nullptr) {
+    capabilities = CapabilitiesOf(*maybe_adapter_);
+  }
+  capabilities_ = std::make_shared<const driver::Capabilities>(std::move(capabilities));
+}
+
+UpstreamDriver::~UpstreamDriver() {
+  Stop();
+}
+
+std::shared_ptr<const driver::Capabilities> UpstreamDriver::capabilities() const {
+  const std::lock_guard lock(mutex_);
+  return capabilities_;
+}
+
+std::shared_ptr<const Endpoint> UpstreamDriver::endpoint() const {
+  const std::lock_guard lock(mutex_);
+  return maybe_endpoint_;
+}
+
+const Adapter* UpstreamDriver::adapter() const {
+  const std::lock_guard lock(mutex_);
+  return maybe_endpoint_ != nullptr ? maybe_endpoint_->adapter : maybe_adapter_;
+}
+
+Result<std::shared_ptr<const Endpoint>> UpstreamDriver::WaitForProbe(int wait_ms) const {
+  std::unique_lock lock(mutex_);
+  probed_.wait_for(lock, std::chrono::milliseconds(wait_ms), [this] { return probe_ended_; });
+  if (maybe_endpoint_ == nullptr) {
+    return Fail(Code::kUnavailable, why_down_);
+  }
+  return maybe_endpoint_;
+}
+
+driver::LoadReport UpstreamDriver::Load() const {
+  driver::LoadReport report;
+  report.running = running_.load();
+  const std::lock_guard lock(mutex_);
+  report.ready = up_ && started_ && !draining_.load();
+  report.why_not = report.ready ? "" : draining_.load() ? "draining" : why_down_;
+  return report;
+}
+
+Status UpstreamDriver::Start() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(started_, true)) {
+      return {};
+    }
+  }
+  loop_.Start("upstream");
+  loop_.Post([this] {
+    probe_timer_ = std::make_unique<net::Timer>(loop_.timers(), [this] { StartProbe(); });
+    StartProbe();
+  });
+  return {};
+}
+
+// All of it while nothing is known or it was away; whether it would answer otherwise.
+void UpstreamDriver::StartProbe() {
+  bool known = false;
+  {
+    const std::lock_guard lock(mutex_);
+    known = up_;
+  }
+  if (known) {
+    CheckHealth();
+    return;
+  }
+  UpstreamTarget target = target_;
+  target.timeouts.first_byte_ms = limits::kProbeTimeoutMs;
+  prober_ =
+      std::make_unique<Prober>(*client_, std::move(target), maybe_adapter_,
+                               [this](Result<Endpoint> found) { OnProbed(std::move(found)); });
+}
+
+void UpstreamDriver::OnProbed(Result<Endpoint> found) {
+  if (!found) {
+    SetDown(found.error().detail);
+    return;
+  }
+  auto capabilities = std::make_shared<driver::Capabilities>(CapabilitiesOf(*found->adapter));
+  capabilities->version = found->version;
+  capabilities->models = found->models;
+  capabilities->context_length = found->context_length;
+  capabilities->anthropic_wire = found->Has(Signal::kMessages);
+  capabilities->responses_wire = found->Has(Signal::kResponses);
+  capabilities->embeddings = found->Has(Signal::kEmbeddings);
+  {
+    const std::lock_guard lock(mutex_);
+    capabilities_ = std::move(capabilities);
+    maybe_endpoint_ = std::make_shared<const Endpoint>(*std::move(found));
+  }
+  CheckHealth();
+}
+
+void UpstreamDriver::CheckHealth() {
+  const Adapter& engine = *adapter();
+  Ask(engine, {{"GET", std::string(engine.health_path)}}, [this, &engine](Result<Replies> replies) {
+    if (replies) {
+      OnHealth(replies->At("GET " + std::string(engine.health_path)));
+    }
+  });
+}
+
+void UpstreamDriver::OnHealth(const Reply& reply) {
+  const Adapter& engine = *adapter();
+  if (reply.status != 200) {
+    SetDown(reply.status == 0 ? reply.body
+                              : "GET " + std::string(engine.health_path) + " answered " +
+                                    std::to_string(reply.status));
+    return;
+  }
+  if (engine.ready != nullptr && !engine.ready(reply)) {
+    SetDown("GET " + std::string(engine.health_path) + " says that nobody is there to answer");
+    return;
+  }
+  std::vector<std::string> models;
+  for (const Json& model : ArrayAt(reply.document, "data")) {
+    models.push_back(StringAt(model, "id"));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!models.empty() && models != capabilities_->models) {
+      auto capabilities = std::make_shared<driver::Capabilities>(*capabilities_);
+      capabilities->models = std::move(models);
+      capabilities_ = std::move(capabilities);
+    }
+    up_ = true;
+    probe_ended_ = true;
+  }
+  probed_.notify_all();
+  probe_timer_->ArmMs(options_.probe_every_ms > 0 ? options_.probe_every_ms
+                                                  : engine.probe_every_ms);
+}
+
+void UpstreamDriver::SetDown(std::string why) {
+  if (!why.starts_with("http")) {  // errors of a connection name the upstream already
+    why = spec_.url + ": " + why;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (up_ || why_down_ != why) {
+      Log(LogLevel::kWarning, "upstream {}: {}", spec_.name, why);
+    }
+    up_ = false;
+    why_down_ = std::move(why);
+    probe_ended_ = true;
+  }
+  probed_.notify_all();
+  const Adapter* engine = adapter();
+  const int every = engine == nullptr ? kOpenAi.probe_every_ms : engine->probe_every_ms;
+  probe_timer_->ArmMs(options_.probe_every_ms > 0 ? options_.probe_every_ms : every);
+}
+
+Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
+                             std::shared_ptr<driver::EventSink> sink) {
+  if (draining_.load()) {
+    return Fail(Code::kUnavailable, "the server is shutting down");
+  }
+  std::shared_ptr<const Endpoint> maybe_endpoint;
+  const Adapter* engine = maybe_adapter_;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!started_) {
+      return Fail(Code::kUnavailable, "the upstream driver was not started");
+    }
+    maybe_endpoint = maybe_endpoint_;
+    if (maybe_endpoint != nullptr) {
+      engine = maybe_endpoint->adapter;
+    }
+    if (engine == nullptr) {
+      Error error{Code::kUnavailable, "what runs there isn't known: " + why_down_};
+      error.retry_after_s = 1;
+      return Fail(std::move(error));
+    }
+  }
+  const wire::Turn& turn = *prepared->turn;
+  if (auto refused = CheckServed(*engine, maybe_endpoint.get(), turn.surface)) {
+    return Fail(*std::move(refused));
+  }
+  const std::string upstream_id =
+      engine->id_field.empty() ? std::string() : RandomId(RandomSource::Real(), "fak-");
+  EditedRequest edited = EditRequest(*engine, policy_, *prepared, upstream_id);
+  net::HttpClientRequest request =
+      target_.Request(*engine, {"POST", std::string(FindRoute(*engine, turn.surface)->path), ""});
+  for (auto& [name, value] : EditHeaders(*engine, policy_, *prepared)) {
+    request.headers.Set(name, value);
+  }
+  request.body = std::move(edited.body);
+  auto open = std::make_shared<UpstreamRequest>(
+      *this, *engine, prepared->request_id, upstream_id,
+      std::make_unique<Relay>(std::move(sink), turn.surface, turn.stream, edited.withhold_usage));
+  running_.fetch_add(1);
+  loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
+    const std::string& id = prepared->request_id;
+    if (!open_.emplace(id, open).second) {
+      running_.fetch_sub(1);
+      open->Abort({Code::kAlreadyExists, "request id " + id + " is in use already"});
+      return;
+    }
+    open->ArmDeadline(loop_, *prepared);
+    open->SetHandle(client_->Send(std::move(request), UpstreamRequest::MakeSink(open)));
+  });
+  return {};
+}
+
+void UpstreamDriver::Forget(std::string request_id) {
+  if (open_.erase(request_id) == 0) {
+    return;
+  }
+  running_.fetch_sub(1);
+  if (open_.empty()) {
+    for (const std::function<void()>& done : std::exchange(drained_, {})) {
+      done();
+    }
+  }
+}
+
+void UpstreamDriver::TellAbort(const Adapter& engine, const std::string& id) {
+  if (engine.abort == nullptr || client_ == nullptr) {
+    return;
+  }
+  if (std::optional<Call> call = engine.abort(id)) {
+    Ask(engine, {*std::move(call)}, [](const Result<Replies>&) {});
+  }
+}
+
+void UpstreamDriver::Ask(const Adapter& engine, std::vector<Call> calls, Answered done,
+                         std::function<bool(const Call&, const Reply&)> stop_when) {
+  const uint64_t id = ++chore_ids_;
+  UpstreamTarget target = target_;
+  target.timeouts.first_byte_ms = limits::kProbeTimeoutMs;
+  Chore& chore = chores_[id];
+  chore.done = std::move(done);
+  chore.calls = std::make_unique<CallSequence>(
+      *client_, target, engine, std::move(calls),
+      [this, id](Replies replies) {
+        const auto ended = chores_.extract(id);
+        ended.mapped().done(std::move(replies));
+      },
+      std::move(stop_when));
+}
+
+void UpstreamDriver::Cancel(std::string_view request_id) {
+  loop_.Post([this, id = std::string(request_id)] { End(id, {Code::kCancelled, "cancelled"}); });
+}
+
+void UpstreamDriver::End(std::string request_id, Error error) {
+  if (const auto found = open_.find(request_id); found != open_.end()) {
+    const std::shared_ptr<UpstreamRequest> request = found->second;
+    request->Abort(std::move(error));
+    Forget(std::move(request_id));
+  }
+}
+
+driver::RemoteTokenizer* UpstreamDriver::maybe_tokenizer() {
+  const std::shared_ptr<const Endpoint> known = endpoint();
+  return known != nullptr && known->Has(Signal::kTokenizer) ? this : nullptr;
+}
+
+void UpstreamDriver::Tokenize(std::string text,
+                              std::function<void(Result<std::vector<int32_t>>)> done) {
+  const Adapter* engine = adapter();
+  if (engine == nullptr || engine->tokenize == nullptr || draining_.load()) {
+    done(Fail(Code::kUnsupported, spec_.url + " has no tokenizer to ask"));
+    return;
+  }
+  loop_.Post([this, engine, text = std::move(text), done = std::move(done)] {
+    const Call call = engine->tokenize(text);
+    const std::string asked = call.method + " " + call.path;
+    Ask(*engine, {call}, [asked, done](Result<Replies> replies) {
+      if (!replies) {
+        done(Fail(replies.error()));
+        return;
+      }
+      const Reply& reply = replies->At(asked);
+      if (reply.status != 200) {
+        done(Fail(reply.status == 0 ? Error{Code::kUnavailable, reply.body}
+                                    : UpstreamError(reply.status, reply.body)));
+        return;
+      }
+      std::vector<int32_t> tokens;
+      for (const Json& token : ArrayAt(reply.document, "tokens")) {
+        const auto id = token.is_number() ? token.AsInt() : std::nullopt;
+        if (!id || *id < 0 || *id >= limits::kVocabularyMax) {
+          done(Fail(Code::kUpstreamError, asked + " answered with what are no token ids"));
+          return;
+        }
+        tokens.push_back(static_cast<int32_t>(*id));
+      }
+      done(std::move(tokens));
+    });
+  });
+}
+
+void UpstreamDriver::Drain(std::function<void()> done) {
+  draining_.store(true);
+  loop_.Post([this, done = std::move(done)] {
+    if (open_.empty()) {
+      done();
+    } else {
+      drained_.push_back(done);
+    }
+  });
+}
+
+void UpstreamDriver::Stop() {
+  draining_.store(true);
+  loop_.Invoke([this] {
+    for (auto& [id, request] : std::exchange(open_, {})) {
+      request->Abort({Code::kUnavailable, "the server is shutting down"});
+    }
+    probe_timer_.reset();
+    prober_.reset();
+    for (auto& [id, chore] : std::exchange(chores_, {})) {
+      chore.calls.reset();
+      chore.done(Fail(Code::kUnavailable, "the server is shutting down"));
+    }
+    client_.reset();
+  });
+  loop_.Stop();
+}
+
+}  // namespace fak::ride

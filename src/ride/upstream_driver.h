@@ -1,0 +1,125 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/engine_driver.h"
+#include "net/event_loop.h"
+#include "net/http_client.h"
+#include "net/timer_wheel.h"
+#include "ride/adapter.h"
+#include "ride/probe.h"
+#include "ride/request_edit.h"
+
+namespace fak::ride {
+
+class UpstreamRequest;
+
+struct UpstreamOptions {
+  net::HttpTimeouts timeouts = {};
+  net::TlsClientOptions tls = {};
+  int probe_every_ms = 0;  // how often it is asked whether it's there; 0: as its adapter says
+};
+
+// An engine behind a URL as a driver, whichever of adapter.h's it is: sends the client's own
+// document with only the edits of docs/engines.md, passes chunks on as they come, turns failures
+// into typed errors. Cancelling closes the upstream's connection, and tells engines that want to be
+// told. Has a loop of its own; sinks are called from it.
+//
+// With the engine "auto" it is probed first, and nothing is admitted before that is known: what a
+// client may not set differs between engines. After it was away it is probed again.
+class UpstreamDriver final : public driver::EngineDriver,
+                             public driver::CacheControl,
+                             public driver::RemoteTokenizer {
+ public:
+  // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
+  // allow_fields, allow_headers (lists of names), data_parallel_rank. kInvalidArgument says what of
+  // it is wrong.
+  [[nodiscard]] static Result<std::unique_ptr<UpstreamDriver>> Make(const driver::ReplicaSpec& spec,
+                                                                    UpstreamOptions options);
+  ~UpstreamDriver() override;
+
+  std::shared_ptr<const driver::Capabilities> capabilities() const override;
+  driver::LoadReport Load() const override;
+  Status Admit(std::shared_ptr<const driver::Prepared> prepared,
+               std::shared_ptr<driver::EventSink> sink) override;
+  void Cancel(std::string_view request_id) override;
+  Status Start() override;
+  void Drain(std::function<void()> done) override;
+  void Stop() override;
+  driver::CacheControl* maybe_cache_control() override { return this; }
+  driver::RemoteTokenizer* maybe_tokenizer() override;
+
+  void Evict(driver::EvictRequest request,
+             std::function<void(std::vector<driver::EvictOutcome>)> done) override;
+  void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
+
+  const std::string& name() const { return spec_.name; }
+  // What the last probe found; null before one has succeeded. Any thread.
+  std::shared_ptr<const Endpoint> endpoint() const;
+  // For programs that start: waits until the first probe has ended, well or not, or until the time
+  // is over. Not on a loop.
+  [[nodiscard]] Result<std::shared_ptr<const Endpoint>> WaitForProbe(int wait_ms) const;
+
+ private:
+  friend class UpstreamRequest;
+  using Answered = std::function<void(Result<Replies>)>;
+  struct Chore {
+    std::unique_ptr<CallSequence> calls;
+    Answered done;
+  };
+
+  UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, UpstreamPolicy policy,
+                 const Adapter* maybe_adapter, UpstreamOptions options);
+  const Adapter* adapter() const;
+
+  // Loop thread.
+  void StartProbe();
+  void OnProbed(Result<Endpoint> found);
+  void CheckHealth();
+  void OnHealth(const Reply& reply);
+  void SetDown(std::string why);
+  void Forget(std::string request_id);
+  // Ends a request with this error; unknown ids are ignored.
+  void End(std::string request_id, Error error);
+  void TellAbort(const Adapter& adapter, const std::string& id);
+  // Makes calls of our own; `done` gets the replies, or kUnavailable when the driver stops first.
+  void Ask(const Adapter& adapter, std::vector<Call> calls, Answered done,
+           std::function<bool(const Call&, const Reply&)> stop_when = nullptr);
+
+  const driver::ReplicaSpec spec_;
+  const UpstreamTarget target_;
+  const UpstreamPolicy policy_;
+  const Adapter* const maybe_adapter_;  // that the operator has named
+  const UpstreamOptions options_;
+  net::EventLoop loop_;
+
+  // Loop thread.
+  std::unique_ptr<net::HttpClient> client_;
+  std::unique_ptr<net::Timer> probe_timer_;
+  std::unique_ptr<Prober> prober_;
+  std::unordered_map<std::string, std::shared_ptr<UpstreamRequest>> open_;
+  std::map<uint64_t, Chore> chores_;
+  uint64_t chore_ids_ = 0;
+  std::vector<std::function<void()>> drained_;
+
+  std::atomic<bool> draining_{false};
+  std::atomic<int32_t> running_{0};
+  mutable std::mutex mutex_;  // guards the members below
+  mutable std::condition_variable probed_;
+  std::shared_ptr<const driver::Capabilities> capabilities_;
+  std::shared_ptr<const Endpoint> maybe_endpoint_;
+  bool up_ = false;
+  bool probe_ended_ = false;  // once
+  std::string why_down_;  // names the upstream
+  bool started_ = false;
+};
+
+}  // namespace fak::ride

@@ -1,0 +1,498 @@
+#include "ride/upstream_driver.h"
+
+#include <condition_variable>
+#include <future>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "net/http_server.h"
+#include "ride/upstream_set.h"
+
+namespace fak::ride {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// An upstream that answers each path as it is told, 404 elsewhere, and remembers what it was asked.
+class Upstream final : public net::HttpHandler {
+ public:
+  Upstream() {
+    Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"m","max_model_len":99}]})"});
+    loop_.Start("upstream");
+    server_ = *net::HttpServer::Start(loop_, {}, *this);
+  }
+  ~Upstream() override {
+    server_.reset();
+    loop_.Stop();
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()) + "/v1/"; }
+
+  void Answer(const std::string& asked, net::HttpResponse response) {
+    const std::lock_guard lock(mutex_);
+    answers_[asked] = std::move(response);
+  }
+
+  void OnRequest(net::HttpRequest&& request,
+                 std::shared_ptr<net::ResponseWriter> response) override {
+    const std::lock_guard lock(mutex_);
+    const std::string asked = request.method + " " + request.target;
+    asked_.push_back(asked);
+    if (hold_ && asked == "POST /v1/chat/completions") {
+      response->OnClientGone([this](const Error&) {
+        const std::lock_guard gone_lock(mutex_);
+        gone_ = true;
+        wake_.notify_all();
+      });
+      response->StartStream(200, {{"content-type", "text/event-stream"}});
+      response->Write("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n");
+      held_ = std::move(response);
+    } else if (const auto found = answers_.find(asked); found != answers_.end()) {
+      response->Send(found->second);
+    } else {
+      response->Send({404, {}, R"({"detail":"Not Found"})"});
+    }
+    requests_[asked] = std::move(request);
+    wake_.notify_all();
+  }
+  net::HttpResponse OnFault(const net::HttpFault& fault) override { return {fault.status, {}, ""}; }
+
+  bool WaitGone() {
+    std::unique_lock lock(mutex_);
+    return wake_.wait_for(lock, std::chrono::seconds(10), [this] { return gone_; });
+  }
+  // The last request of that kind; waits for one with these words in its body.
+  net::HttpRequest Asked(const std::string& asked, const std::string& words = "") {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, std::chrono::seconds(10), [&] {
+      const auto found = requests_.find(asked);
+      return found != requests_.end() && found->second.body.find(words) != std::string::npos;
+    });
+    return requests_[asked];
+  }
+  std::vector<std::string> all_asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+
+  bool hold_ = false;  // chats begin and never end
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  net::EventLoop loop_;
+  std::unique_ptr<net::HttpServer> server_;
+  std::map<std::string, net::HttpResponse> answers_;
+  std::map<std::string, net::HttpRequest> requests_;
+  std::vector<std::string> asked_;
+  std::shared_ptr<net::ResponseWriter> held_;
+  bool gone_ = false;
+};
+
+class WaitingSink final : public driver::EventSink {
+ public:
+  void OnEvent(wire::Event event) noexcept override {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    wake_.notify_all();
+  }
+  // Waits until an event of this kind came, and gives it.
+  template <class Kind>
+  std::optional<Kind> Wait() {
+    std::unique_lock lock(mutex_);
+    std::optional<Kind> found;
+    wake_.wait_for(lock, std::chrono::seconds(10), [&] {
+      for (const wire::Event& event : events_) {
+        if (const Kind* kind = std::get_if<Kind>(&event)) {
+          found = *kind;
+          return true;
+        }
+      }
+      return false;
+    });
+    return found;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<wire::Event> events_;
+};
+
+std::shared_ptr<const driver::Prepared> MakePrepared(const char* document, bool stream,
+                                                     wire::Surface surface = wire::Surface::kChat,
+                                                     const std::string& model = "") {
+  auto prepared = std::make_shared<driver::Prepared>();
+  auto turn = std::make_shared<wire::Turn>();
+  turn->stream = stream;
+  turn->surface = surface;
+  turn->model = model;
+  prepared->request_id = "req-1";
+  prepared->turn = turn;
+  prepared->document = std::make_shared<const Json>(*ParseJson(document));
+  return prepared;
+}
+
+std::unique_ptr<UpstreamDriver> Start(const std::string& url, const std::string& engine,
+                                      driver::ReplicaSpec spec = {}) {
+  spec.name = "u";
+  spec.engine = engine;
+  spec.url = url;
+  auto driver = *UpstreamDriver::Make(spec, {.timeouts = {}, .tls = {}, .probe_every_ms = 20});
+  EXPECT_TRUE(driver->Start());
+  (void)driver->WaitForProbe(10'000);
+  return driver;
+}
+
+std::vector<driver::EvictOutcome> Evict(driver::CacheControl& control,
+                                        driver::EvictGuarantee demanded) {
+  std::promise<std::vector<driver::EvictOutcome>> done;
+  control.Evict({.tokens = {}, .cache_salt = {}, .demanded = demanded},
+                [&done](std::vector<driver::EvictOutcome> all) { done.set_value(std::move(all)); });
+  return done.get_future().get();
+}
+
+constexpr char kAnswer[] =
+    R"({"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}]})";
+
+TEST(UpstreamDriver, SendsTheClientsDocumentWithOnlyItsEdits) {
+  Upstream upstream;
+  upstream.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  driver::ReplicaSpec spec;
+  spec.model = "theirs";
+  spec.api_key = "k";
+  const auto driver = Start(upstream.url(), "openai", spec);
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(
+      MakePrepared(R"({"zeta":1.0,"model":"ours","top_k":5,"frobnicate":{"a":[1e2]}})", false),
+      sink));
+  ASSERT_TRUE(sink->Wait<wire::Done>());
+  const net::HttpRequest request = upstream.Asked("POST /v1/chat/completions");
+  EXPECT_EQ(request.body, R"({"zeta":1.0,"model":"theirs","top_k":5,"frobnicate":{"a":[1e2]}})");
+  EXPECT_EQ(request.headers.Get("authorization"), "Bearer k");
+  EXPECT_EQ(sink->Wait<wire::RawChunk>()->json, kAnswer);
+}
+
+TEST(UpstreamDriver, TurnsFailuresIntoTypedErrors) {
+  Upstream upstream;
+  upstream.Answer("POST /v1/chat/completions",
+                  {429,
+                   {{"retry-after", "7"}, {"x-ratelimit-remaining-requests", "0"}},
+                   R"({"error":{"message":"slow down"}})"});
+  const auto driver = Start(upstream.url(), "openai");
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", false), sink));
+  const auto failed = sink->Wait<wire::Failed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error.code, Code::kRateLimited);
+  EXPECT_EQ(failed->error.upstream_status, 429);
+  EXPECT_EQ(failed->error.retry_after_s, 7);
+  EXPECT_EQ(sink->Wait<wire::UpstreamHeaders>()->headers.Get("x-ratelimit-remaining-requests"),
+            "0");
+}
+
+TEST(UpstreamDriver, ReadsWhatOnlyOneEngineSays) {
+  struct Case {
+    const char* engine;
+    int status;
+    const char* body;
+    Code code;
+    int shown;
+  };
+  const Case kCases[] = {
+      {"dynamo", 404, "", Code::kUnavailable, 0},
+      {"dynamo", 404, R"({"message":"Model not found","code":404})", Code::kUpstreamError, 404},
+      {"mlx", 404, R"({"error":"generation broke"})", Code::kUpstreamError, 0},
+      {"vllm", 404, R"({"error":{"message":"no such model"}})", Code::kUpstreamError, 404},
+      {"llamacpp", 400, R"({"error":{"type":"exceed_context_size_error","message":"x"}})",
+       Code::kContextTooLong, 400},
+  };
+  for (const Case& each : kCases) {
+    Upstream upstream;
+    upstream.Answer("POST /v1/chat/completions", {each.status, {}, each.body});
+    const auto driver = Start(upstream.url(), each.engine);
+    const auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(driver->Admit(MakePrepared("{}", false), sink)) << each.engine;
+    const auto failed = sink->Wait<wire::Failed>();
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->error.code, each.code) << each.engine << each.body;
+    EXPECT_EQ(failed->error.upstream_status, each.shown) << each.engine << each.body;
+  }
+}
+
+TEST(UpstreamDriver, NobodyThereIsUnavailable) {
+  const auto driver = Start("http://127.0.0.1:1", "openai");
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+  const auto failed = sink->Wait<wire::Failed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error.code, Code::kUnavailable);
+  EXPECT_FALSE(driver->Load().ready);
+  // The probe was sent before the request; its failure names the upstream once.
+  const std::string why_not = driver->Load().why_not;
+  EXPECT_THAT(why_not, HasSubstr("http://127.0.0.1:1: can't connect"));
+  EXPECT_EQ(why_not.rfind("http://"), 0u);
+}
+
+TEST(UpstreamDriver, AdmitsNothingWhileItDoesNotKnowTheEngine) {
+  const auto driver = Start("http://127.0.0.1:1", "auto");
+  const auto admitted = driver->Admit(MakePrepared("{}", true), std::make_shared<WaitingSink>());
+  ASSERT_FALSE(admitted);
+  EXPECT_EQ(admitted.error().code, Code::kUnavailable);
+  EXPECT_EQ(admitted.error().retry_after_s, 1);
+}
+
+TEST(UpstreamDriver, FindsOutByItselfWhatItRides) {
+  Upstream upstream;
+  upstream.Answer("GET /v1/models",
+                  {200, {}, R"({"data":[{"id":"m","owned_by":"vllm","max_model_len":99}]})"});
+  upstream.Answer("GET /version", {200, {}, R"({"version":"0.32.0"})"});
+  upstream.Answer("POST /v1/messages", {400, {}, "{}"});
+  const auto driver = Start(upstream.url(), "auto");
+  const auto capabilities = driver->capabilities();
+  EXPECT_EQ(capabilities->engine, "vllm");
+  EXPECT_EQ(capabilities->version, "0.32.0");
+  EXPECT_EQ(capabilities->models, std::vector<std::string>{"m"});
+  EXPECT_EQ(capabilities->context_length, 99);
+  EXPECT_TRUE(capabilities->anthropic_wire);
+  EXPECT_FALSE(capabilities->responses_wire);
+  EXPECT_TRUE(driver->Load().ready);
+  const auto refused = driver->Admit(MakePrepared("{}", false, wire::Surface::kResponses),
+                                     std::make_shared<WaitingSink>());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_THAT(refused.error().detail, HasSubstr("404"));
+}
+
+TEST(UpstreamDriver, SendsEachSurfaceToItsPath) {
+  const std::tuple<wire::Surface, const char*, const char*> kCases[] = {
+      {wire::Surface::kCompletion, "POST /v1/completions",
+       R"({"choices":[{"index":0,"text":"a","finish_reason":"stop"}]})"},
+      {wire::Surface::kMessages, "POST /v1/messages",
+       R"({"type":"message","content":[],"stop_reason":"end_turn"})"},
+      {wire::Surface::kCountTokens, "POST /v1/messages/count_tokens", R"({"input_tokens":3})"},
+      {wire::Surface::kResponses, "POST /v1/responses", R"({"status":"completed","output":[]})"},
+      {wire::Surface::kEmbedding, "POST /v1/embeddings", R"({"data":[]})"},
+  };
+  for (const auto& [surface, path, body] : kCases) {
+    Upstream upstream;
+    upstream.Answer("POST /v1/messages", {200, {}, "{}"});
+    upstream.Answer(path, {200, {}, body});
+    const auto driver = Start(upstream.url(), "vllm");
+    const auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(driver->Admit(MakePrepared(R"({"x": 1})", false, surface), sink)) << path;
+    ASSERT_TRUE(sink->Wait<wire::Done>()) << path;
+    EXPECT_EQ(sink->Wait<wire::RawChunk>()->json, body);
+  }
+}
+
+TEST(UpstreamDriver, CancelClosesTheUpstreamsConnection) {
+  Upstream upstream;
+  upstream.hold_ = true;
+  const auto driver = Start(upstream.url(), "openai");
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+  ASSERT_TRUE(sink->Wait<wire::TextDelta>());
+  driver->Cancel("req-1");
+  EXPECT_EQ(sink->Wait<wire::Failed>()->error.code, Code::kCancelled);
+  EXPECT_TRUE(upstream.WaitGone());
+  EXPECT_EQ(driver->Load().running, 0);
+}
+
+TEST(UpstreamDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {
+  Upstream upstream;
+  upstream.hold_ = true;
+  const auto driver = Start(upstream.url(), "openai");
+  auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
+  prepared->arrival_ns = Clock::Real().NowNs();
+  prepared->deadline_ns = prepared->arrival_ns + 50 * kNsPerMs;
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(prepared, sink));
+  const auto failed = sink->Wait<wire::Failed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->error.code, Code::kDeadlineExceeded);
+  EXPECT_GE(Clock::Real().NowNs(), *prepared->deadline_ns);
+  EXPECT_TRUE(upstream.WaitGone());
+}
+
+TEST(UpstreamDriver, CancelTellsSglangTheIdThatItWasGiven) {
+  Upstream upstream;
+  upstream.hold_ = true;
+  const auto driver = Start(upstream.url(), "sglang");
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared(R"({"rid":"x"})", true), sink));
+  ASSERT_TRUE(sink->Wait<wire::TextDelta>());
+  const Json document = *ParseJson(upstream.Asked("POST /v1/chat/completions").body);
+  const std::string id = document.Find("rid")->string();
+  EXPECT_EQ(id.size(), 36u);
+  driver->Cancel("req-1");
+  EXPECT_TRUE(upstream.WaitGone());
+  // The probe asked there too, of an id that nobody has.
+  EXPECT_EQ(upstream.Asked("POST /abort_request", id).body, R"({"rid":")" + id + R"("})");
+}
+
+TEST(UpstreamDriver, EvictsAsEachEngineCanAndNeverExactly) {
+  using driver::EvictGuarantee;
+  Upstream upstream;
+  upstream.Answer("GET /is_sleeping", {200, {}, R"({"is_sleeping":false})"});
+  upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":true})"});
+  upstream.Answer("POST /flush_cache", {400, {}, "busy"});
+  upstream.Answer("GET /props", {200, {}, R"({"total_slots":2})"});
+  upstream.Answer("GET /health", {200, {}, R"({"status":"ok"})"});
+  upstream.Answer("POST /slots/0?action=erase", {200, {}, R"({"id_slot":0,"n_erased":5})"});
+  upstream.Answer("POST /slots/1?action=erase", {200, {}, R"({"id_slot":1,"n_erased":0})"});
+  const auto vllm = Start(upstream.url(), "vllm");
+  auto outcome = Evict(*vllm, EvictGuarantee::kWholePrefix).at(0);
+  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
+  EXPECT_EQ(outcome.report->guarantee, EvictGuarantee::kWholePrefix);
+  EXPECT_EQ(outcome.report->call, "POST /reset_prefix_cache");
+  EXPECT_TRUE(outcome.honours_cache_salt);
+  upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":false})"});
+  EXPECT_EQ(Evict(*vllm, EvictGuarantee::kNone).at(0).report.error().code, Code::kUnavailable);
+
+  const auto sglang = Start(upstream.url(), "sglang");
+  EXPECT_EQ(Evict(*sglang, EvictGuarantee::kNone).at(0).report.error().code, Code::kUnavailable);
+  const auto llama = Start(upstream.url(), "llamacpp");
+  outcome = Evict(*llama, EvictGuarantee::kNone).at(0);
+  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
+  EXPECT_EQ(outcome.report->call, "POST /slots/0?action=erase, POST /slots/1?action=erase");
+  EXPECT_FALSE(outcome.honours_cache_salt);
+
+  for (const char* engine :
+       {"vllm", "sglang", "llamacpp", "dynamo", "llmd", "mlx", "openai", "anthropic"}) {
+    const auto driver = Start(upstream.url(), engine);
+    const auto exact = Evict(*driver, EvictGuarantee::kExact).at(0);
+    ASSERT_FALSE(exact.report) << engine;
+    EXPECT_EQ(exact.report.error().code, Code::kUnsupported) << engine;
+    EXPECT_EQ(exact.report.error().field, "guarantee") << engine;
+  }
+  const auto dynamo = Start(upstream.url(), "dynamo");
+  EXPECT_EQ(Evict(*dynamo, EvictGuarantee::kNone).at(0).report->guarantee, EvictGuarantee::kNone);
+  EXPECT_EQ(Evict(*dynamo, EvictGuarantee::kWholePrefix).at(0).report.error().code,
+            Code::kUnsupported);
+}
+
+TEST(UpstreamDriver, TellsAnotherFakWhatToEvictAndBelievesIt) {
+  Upstream upstream;
+  upstream.Answer("GET /ready", {200, {}, R"({"ready":true})"});
+  upstream.Answer("POST /v1/fak/cache/evict",
+                  {200, {}, R"({"results":[{"guarantee":"exact"},{"guarantee":"whole_prefix"}]})"});
+  const auto driver = Start(upstream.url(), "fak");
+  const auto outcome = Evict(*driver, driver::EvictGuarantee::kWholePrefix).at(0);
+  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
+  EXPECT_EQ(outcome.report->guarantee, driver::EvictGuarantee::kWholePrefix);
+  EXPECT_EQ(Evict(*driver, driver::EvictGuarantee::kExact).at(0).report.error().code,
+            Code::kUpstreamError);
+}
+
+TEST(UpstreamDriver, AsksTheEnginesTokenizer) {
+  Upstream upstream;
+  upstream.Answer("POST /tokenize", {200, {}, R"({"count":2,"tokens":[19556,905]})"});
+  const auto driver = Start(upstream.url(), "vllm");
+  driver::RemoteTokenizer* tokenizer = driver->maybe_tokenizer();
+  ASSERT_NE(tokenizer, nullptr);
+  std::promise<Result<std::vector<int32_t>>> done;
+  tokenizer->Tokenize("Hello world", [&done](Result<std::vector<int32_t>> tokens) {
+    done.set_value(std::move(tokens));
+  });
+  EXPECT_EQ(*done.get_future().get(), (std::vector<int32_t>{19556, 905}));
+  EXPECT_THAT(upstream.Asked("POST /tokenize").body, HasSubstr("Hello world"));
+  EXPECT_EQ(Start(upstream.url(), "dynamo")->maybe_tokenizer(), nullptr);
+}
+
+TEST(UpstreamDriver, IsNotReadyWhereNobodyIsThereToAnswer) {
+  Upstream upstream;
+  upstream.Answer("GET /v1/models", {200, {}, R"({"object":"list","data":[]})"});
+  EXPECT_FALSE(Start(upstream.url(), "dynamo")->Load().ready);
+  EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
+}
+
+TEST(UpstreamDriver, RefusesSpecsThatMeanNothing) {
+  const auto make = [](const std::string& engine, const std::string& url, const char* options) {
+    driver::ReplicaSpec spec;
+    spec.engine = engine;
+    spec.url = url;
+    spec.options = *ParseJson(options);
+    return UpstreamDriver::Make(spec, {});
+  };
+  EXPECT_TRUE(make("", "http://a", "null"));
+  EXPECT_TRUE(make("vllm", "http://a", R"({"data_parallel_rank":3,"allow_fields":["x"]})"));
+  EXPECT_FALSE(make("", "nonsense", "null"));
+  EXPECT_FALSE(make("", "http://a:b@c", "null"));
+  EXPECT_FALSE(make("tgi", "http://a", "null"));
+  EXPECT_FALSE(make("vllm", "http://a", R"({"data_parallel_rank":-1})"));
+  EXPECT_FALSE(make("vllm", "http://a", R"({"allow_fields":"x"})"));
+  EXPECT_FALSE(make("vllm", "http://a", R"({"allow_field":["x"]})"));
+}
+
+std::unique_ptr<UpstreamSet> MakeSet(std::initializer_list<Upstream*> upstreams) {
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  for (Upstream* upstream : upstreams) {
+    members.push_back(Start(upstream->url(), "openai"));
+  }
+  return std::make_unique<UpstreamSet>(std::move(members));
+}
+
+TEST(UpstreamSet, ChoosesByModel) {
+  Upstream a;
+  Upstream b;
+  b.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"other"}]})"});
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  const auto set = MakeSet({&a, &b});
+  EXPECT_EQ(set->capabilities()->models, (std::vector<std::string>{"m", "other"}));
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", false, wire::Surface::kChat, "other"), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  EXPECT_THAT(a.all_asked(), Not(Contains("POST /v1/chat/completions")));
+  const auto missing = set->Admit(MakePrepared("{}", false, wire::Surface::kChat, "none"), sink);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  EXPECT_THAT(missing.error().detail, HasSubstr("m, other"));
+}
+
+TEST(UpstreamSet, ChoosesTheOneWithTheFewestOpenRequests) {
+  Upstream a;
+  Upstream b;
+  a.hold_ = true;
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  const auto set = MakeSet({&a, &b});
+  const auto held = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", true), held));
+  ASSERT_TRUE(held->Wait<wire::TextDelta>());
+  EXPECT_EQ(set->Load().running, 1);
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", false), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  set->Cancel("req-1");
+  EXPECT_EQ(held->Wait<wire::Failed>()->error.code, Code::kCancelled);
+}
+
+TEST(UpstreamSet, PassesOverWhoIsDown) {
+  Upstream b;
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  members.push_back(Start("http://127.0.0.1:1", "openai"));
+  members.push_back(Start(b.url(), "openai"));
+  UpstreamSet set(std::move(members));
+  EXPECT_TRUE(set.Load().ready);
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set.Admit(MakePrepared("{}", false), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  const auto unknown = set.Admit(MakePrepared("{}", false, wire::Surface::kChat, "mystery"), sink);
+  EXPECT_EQ(unknown.error().code, Code::kUnavailable);  // who is down may have it
+}
+
+TEST(UpstreamSet, EvictsEverywhereAndSaysSo) {
+  Upstream a;
+  Upstream b;
+  const auto set = MakeSet({&a, &b});
+  const auto outcomes = Evict(*set, driver::EvictGuarantee::kExact);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].report.error().code, Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace fak::ride

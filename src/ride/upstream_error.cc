@@ -1,0 +1,131 @@
+#include "ride/upstream_error.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/utf8.h"
+#include "ride/json_reads.h"
+
+namespace fak::ride {
+namespace {
+
+// What a body says, whatever its shape.
+struct Said {
+  std::string message;
+  std::string type;
+  std::string code;  // as text; a number's text too
+  std::string field;
+};
+
+std::string TextAt(const Json& object, std::string_view key) {
+  const Json* value = object.Find(key);
+  return value != nullptr && value->is_number() ? value->number_text() : StringAt(object, key);
+}
+
+// FastAPI's list of what a validation found.
+void ReadValidation(const Json::Array& findings, Said& said) {
+  if (findings.empty()) {
+    return;
+  }
+  const Json& first = findings.front();
+  said.message = StringAt(first, "msg");
+  for (const Json& part : ArrayAt(first, "loc")) {
+    const std::string name = part.is_string() ? part.string() : part.Dump();
+    if (name != "body") {
+      said.field += (said.field.empty() ? "" : ".") + name;
+    }
+  }
+}
+
+Said Read(const Json& document) {
+  Said said;
+  const Json* inner = document.Find("error");
+  if (inner != nullptr && inner->is_string()) {
+    said.message = inner->string();
+    return said;
+  }
+  const Json& holder = inner != nullptr && inner->is_object() ? *inner : document;
+  said.message = StringAt(holder, "message");
+  said.type = StringAt(holder, "type");
+  said.code = TextAt(holder, "code");
+  said.field = StringAt(holder, "param");
+  if (said.message.empty()) {
+    said.message = StringAt(document, "detail");
+  }
+  if (said.message.empty()) {
+    ReadValidation(ArrayAt(document, "detail"), said);
+  }
+  return said;
+}
+
+bool SaysTooLong(const Said& said) {
+  return said.type == "exceed_context_size_error" || said.code == "context_length_exceeded" ||
+         said.code == CodeName(Code::kContextTooLong) || said.field == "input_tokens" ||
+         said.message.find("maximum context length") != std::string::npos ||
+         said.message.find("prompt is too long") != std::string::npos;
+}
+
+Code CodeOf(int status, const Said& said) {
+  switch (status) {
+    case 400: return SaysTooLong(said) ? Code::kContextTooLong : Code::kUpstreamError;
+    case 404:
+      return said.message.empty() || said.message == "Not Found" ? Code::kUnsupported
+                                                                 : Code::kUpstreamError;
+    case 408:
+    case 504: return Code::kDeadlineExceeded;
+    case 429: return Code::kRateLimited;
+    case 503:
+    case 529: return Code::kUnavailable;
+    default: return Code::kUpstreamError;
+  }
+}
+
+bool IsTheClients(int status) {
+  return status >= 400 && status < 500 && status != 401 && status != 403 && status != 407 &&
+         status != 408;
+}
+
+Error Make(int status, const Said& said, std::string_view body) {
+  Error error{CodeOf(status, said), said.message, said.field};
+  error.upstream_status = IsTheClients(status) && error.code != Code::kUnsupported ? status : 0;
+  if (error.detail.empty()) {
+    constexpr size_t kShown = 200;
+    error.detail = ReplaceInvalidUtf8(body.substr(0, std::min(body.size(), kShown)));
+  }
+  if (error.detail.empty() || error.upstream_status == 0) {
+    const std::string what = status == 200 ? "the upstream reported an error"
+                                           : "the upstream answered " + std::to_string(status);
+    error.detail = what + (error.detail.empty() ? "" : ": " + error.detail);
+  }
+  return error;
+}
+
+}  // namespace
+
+Error UpstreamError(int status, std::string_view body) {
+  const Result<Json> document = ParseJson(body);
+  return Make(status, document ? Read(*document) : Said{}, body);
+}
+
+bool IsErrorDocument(const Json& document) {
+  const Json* error = document.Find("error");
+  if (error != nullptr && !error->is_null()) {
+    // A response of the Responses surface has an "error" of its own beside its status.
+    return StringAt(document, "object") != "response";
+  }
+  return StringAt(document, "object") == "error" || StringAt(document, "type") == "error";
+}
+
+Error ErrorUnder200(const Json& document, std::string_view raw) {
+  const Said said = Read(document);
+  // Dynamo, vLLM and llama.cpp put the status that it would have had into "code".
+  int status = IntAt(ObjectAt(document, "error"), "code", IntAt(document, "code", 0));
+  if (said.type == "overloaded_error") {
+    status = 529;
+  } else if (said.type == "rate_limit_error") {
+    status = 429;
+  }
+  return Make(status >= 400 && status < 600 ? status : 200, said, raw);
+}
+
+}  // namespace fak::ride

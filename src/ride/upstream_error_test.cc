@@ -1,0 +1,109 @@
+#include "ride/upstream_error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace fak::ride {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Bodies as the engines were seen to send them, or as their sources have them.
+TEST(UpstreamError, ReadsTheShapeOfEveryEngine) {
+  struct Case {
+    int status;
+    const char* body;
+    Code code;
+    int shown;  // upstream_status
+    const char* detail;
+    const char* field;
+  };
+  const Case kCases[] = {
+      // vLLM
+      {400,
+       R"({"error":{"message":"max_tokens must be at least 1, got -1.","type":"BadRequestError",)"
+       R"("param":"max_tokens","code":400}})",
+       Code::kUpstreamError, 400, "max_tokens must be at least 1, got -1.", "max_tokens"},
+      {400,
+       R"({"error":{"message":"This model's maximum context length is 2048 tokens.",)"
+       R"("type":"BadRequestError","param":"input_tokens","code":400}})",
+       Code::kContextTooLong, 400, "This model's maximum context length is 2048 tokens.",
+       "input_tokens"},
+      {503, R"({"error":{"message":"busy","type":"Service Unavailable","code":503}})",
+       Code::kUnavailable, 0, "the upstream answered 503: busy", ""},
+      {401, R"({"error":"Unauthorized"})", Code::kUpstreamError, 0,
+       "the upstream answered 401: Unauthorized", ""},
+      {404, R"({"detail":"Not Found"})", Code::kUnsupported, 0,
+       "the upstream answered 404: Not Found", ""},
+      // SGLang
+      {400,
+       R"({"object":"error","message":"bad n","type":"BadRequestError","param":"n","code":400})",
+       Code::kUpstreamError, 400, "bad n", "n"},
+      // llama.cpp
+      {400,
+       R"({"error":{"code":400,"message":"too long","type":"exceed_context_size_error",)"
+       R"("n_prompt_tokens":9000,"n_ctx":2048}})",
+       Code::kContextTooLong, 400, "too long", ""},
+      {503, R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})",
+       Code::kUnavailable, 0, "the upstream answered 503: Loading model", ""},
+      // Dynamo
+      {400,
+       R"({"message":"Validation: Unsupported parameter(s): `foo`","type":"Bad Request","code":400})",
+       Code::kUpstreamError, 400, "Validation: Unsupported parameter(s): `foo`", ""},
+      {529, R"({"message":"Service temporarily overloaded","type":"Overloaded","code":529})",
+       Code::kUnavailable, 0, "the upstream answered 529: Service temporarily overloaded", ""},
+      // mlx-lm
+      {400, R"({"error": "temperature must be at least 0"})", Code::kUpstreamError, 400,
+       "temperature must be at least 0", ""},
+      // Anthropic
+      {429, R"({"type":"error","error":{"type":"rate_limit_error","message":"slow down"}})",
+       Code::kRateLimited, 429, "slow down", ""},
+      // FastAPI
+      {422,
+       R"({"detail":[{"loc":["body","messages",0,"role"],"msg":"Field required","type":"missing"}]})",
+       Code::kUpstreamError, 422, "Field required", "messages.0.role"},
+      {500, "", Code::kUpstreamError, 0, "the upstream answered 500", ""},
+      {504, "<html>", Code::kDeadlineExceeded, 0, "the upstream answered 504: <html>", ""},
+      {302, "", Code::kUpstreamError, 0, "the upstream answered 302", ""},
+  };
+  for (const Case& each : kCases) {
+    const Error error = UpstreamError(each.status, each.body);
+    EXPECT_EQ(error.code, each.code) << each.body;
+    EXPECT_EQ(error.upstream_status, each.shown) << each.body;
+    EXPECT_EQ(error.detail, each.detail) << each.body;
+    EXPECT_EQ(error.field, each.field) << each.body;
+  }
+}
+
+TEST(UpstreamError, ShowsNoMoreThanTheBeginningOfWhatItCantRead) {
+  EXPECT_LT(UpstreamError(500, std::string(100'000, 'x')).detail.size(), 300u);
+  EXPECT_THAT(UpstreamError(500, "\xff\xfe").detail, HasSubstr("\xef\xbf\xbd"));
+}
+
+TEST(ErrorUnder200, TakesTheStatusThatTheFrameNames) {
+  const auto read = [](const char* text) {
+    const Json document = *ParseJson(text);
+    EXPECT_TRUE(IsErrorDocument(document)) << text;
+    return ErrorUnder200(document, text);
+  };
+  EXPECT_EQ(read(R"({"error":{"message":"Service temporarily unavailable","code":503}})").code,
+            Code::kUnavailable);
+  EXPECT_EQ(read(R"({"error":{"message":"Request deadline exceeded","code":504}})").code,
+            Code::kDeadlineExceeded);
+  EXPECT_EQ(read(R"({"error":{"message":"EngineCore died","code":500}})").code,
+            Code::kUpstreamError);
+  EXPECT_EQ(read(R"({"type":"error","error":{"type":"overloaded_error","message":"x"}})").code,
+            Code::kUnavailable);
+  EXPECT_EQ(read(R"({"object":"error","message":"flat","code":400})").upstream_status, 400);
+  EXPECT_EQ(read(R"({"error":"text"})").detail, "the upstream reported an error: text");
+}
+
+TEST(IsErrorDocument, TakesAnswersForWhatTheyAre) {
+  for (const char* text : {R"({"error":null,"choices":[]})", R"({"object":"response","error":{}})",
+                           R"({"type":"message"})", "{}", "[]", "3"}) {
+    EXPECT_FALSE(IsErrorDocument(*ParseJson(text))) << text;
+  }
+}
+
+}  // namespace
+}  // namespace fak::ride

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <utility>
+
+#include "ride/upstream_driver.h"
+
+// What of "evict this" each engine can do.
+namespace fak::ride {
+
+using driver::EvictGuarantee;
+using driver::EvictOutcome;
+using driver::EvictReport;
+
+namespace {
+
+// What is reported where nothing can be done: none, to those who demanded nothing.
+Result<EvictReport> Nothing(EvictGuarantee demanded, std::string why) {
+  if (demanded != EvictGuarantee::kNone) {
+    return Fail(Code::kUnsupported, std::move(why), "guarantee");
+  }
+  return EvictReport{EvictGuarantee::kNone, std::move(why), 0};
+}
+
+// The reports of all calls in one.
+Result<EvictReport> ReadReplies(const Adapter& engine, const std::vector<Call>& calls,
+                                const Replies& replies, EvictGuarantee demanded) {
+  EvictReport report;
+  report.guarantee = EvictGuarantee::kExact;
+  for (const Call& call : calls) {
+    const std::string asked = call.method + " " + call.path;
+    const Reply& reply = replies.At(asked);
+    if (reply.status == 0) {
+      return Fail(Code::kUnavailable, asked + ": " + reply.body);
+    }
+    TRY_ASSIGN(const EvictGuarantee one, engine.read_evict(reply));
+    report.guarantee = std::min(report.guarantee, one);
+    report.call += (report.call.empty() ? "" : ", ") + asked;
+  }
+  if (report.guarantee < demanded) {
+    return Fail(Code::kUpstreamError, report.call + " gave less than was demanded");
+  }
+  return report;
+}
+
+}  // namespace
+
+void UpstreamDriver::Evict(driver::EvictRequest request,
+                           std::function<void(std::vector<EvictOutcome>)> done) {
+  const std::shared_ptr<const Endpoint> known = endpoint();
+  const bool salts = known != nullptr && known->adapter->honours_cache_salt;
+  const auto answer = [name = spec_.name, salts, done](Result<EvictReport> report) {
+    done({EvictOutcome{name, std::move(report), salts}});
+  };
+  if (known == nullptr || draining_.load()) {
+    answer(Fail(Code::kUnavailable, "what runs at " + spec_.url + " isn't known"));
+    return;
+  }
+  const Adapter& engine = *known->adapter;
+  // Another fak may be native, and says so itself.
+  if (request.demanded == EvictGuarantee::kExact && &engine != &kFak) {
+    answer(Fail(Code::kUnsupported,
+                "exact eviction is a promise of the native engine; " + std::string(engine.engine) +
+                    " can't give it",
+                "guarantee"));
+    return;
+  }
+  if (engine.evict == nullptr) {
+    answer(Nothing(request.demanded,
+                   std::string(engine.engine) + " has no call that evicts anything"));
+    return;
+  }
+  Result<std::vector<Call>> calls = engine.evict(*known, request);
+  if (!calls) {
+    answer(Nothing(request.demanded, calls.error().detail));
+    return;
+  }
+  loop_.Post([this, &engine, answer, calls = *std::move(calls), demanded = request.demanded] {
+    Ask(
+        engine, calls,
+        [&engine, answer, calls, demanded](Result<Replies> replies) {
+          if (replies) {
+            answer(ReadReplies(engine, calls, *replies, demanded));
+          } else {
+            answer(Fail(replies.error()));
+          }
+        },
+        [&engine](const Call&, const Reply& reply) { return !engine.read_evict(reply); });
+  });
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,164 @@
+#include "ride/upstream_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "ride/request_meter.h"
+
+namespace fak::ride {
+
+UpstreamMeter::UpstreamMeter(metrics::Registry& registry, UpstreamMeterOptions options,
+                             const Clock& clock)
+    : registry_(registry), options_(std::move(options)), clock_(clock), engine_(options_.engine) {}
+
+// A client names any model it likes; a label is one that the upstream serves.
+std::string UpstreamMeter::ModelOf(const driver::Prepared& prepared) const {
+  if (!options_.model.empty()) {
+    return options_.model;
+  }
+  const std::string& asked = prepared.turn->model;
+  if (std::find(served_.begin(), served_.end(), asked) != served_.end()) {
+    return asked;
+  }
+  return served_.size() == 1 ? served_.front() : asked.empty() ? "" : "other";
+}
+
+UpstreamMeter::Model& UpstreamMeter::Find(const std::string& model) {
+  const bool fits = models_.contains(model) || models_.size() < limits::kMetricModelsMax;
+  const std::string name = fits ? model : "other";
+  Model& found = models_[name];
+  if (found.emitter == nullptr) {
+    found.emitter = registry_.MakeEmitter({.worker = options_.worker,
+                                           .engine = engine_,
+                                           .model = name,
+                                           .role = options_.role,
+                                           .source = "gateway"});
+  }
+  return found;
+}
+
+std::shared_ptr<driver::EventSink> UpstreamMeter::Measure(const driver::Prepared& prepared,
+                                                          std::shared_ptr<driver::EventSink> sink) {
+  const std::lock_guard lock(mutex_);
+  std::string name = ModelOf(prepared);
+  Model& model = Find(name);
+  ++open_;
+  model.emitter->Set(metrics::Gauge::kRunning, ++model.open);
+  return std::make_shared<RequestMeter>(std::move(sink), model.emitter, prepared, clock_,
+                                        [this, name = std::move(name)] { Ended(name); });
+}
+
+void UpstreamMeter::Ended(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  Model& model = Find(name);
+  --open_;
+  model.emitter->Set(metrics::Gauge::kRunning, --model.open);
+}
+
+void UpstreamMeter::Fill(driver::LoadReport& report) const {
+  const std::lock_guard lock(mutex_);
+  report.in_flight = open_;
+  report.running = open_;
+  if (clock_.NowNs() >= load_until_ns_) {
+    return;
+  }
+  const auto whole = [](const std::optional<double>& value) {
+    return value ? std::optional(static_cast<int32_t>(std::min(*value, 1e9))) : std::nullopt;
+  };
+  report.running = load_.running ? whole(load_.running) : report.running;
+  report.waiting = whole(load_.waiting);
+  report.kv_usage = load_.kv_usage;
+  report.kv_blocks_total = load_.kv_blocks_total;
+  if (load_.kv_blocks_total && load_.kv_usage) {
+    const double free = 1 - std::clamp(*load_.kv_usage, 0.0, 1.0);
+    report.kv_blocks_free =
+        static_cast<uint64_t>(std::llround(free * static_cast<double>(*load_.kv_blocks_total)));
+  }
+  report.prefill_tokens_per_s = load_.prefill_tokens_per_s;
+  report.decode_tokens_per_s = load_.decode_tokens_per_s;
+}
+
+void UpstreamMeter::SetUp(bool up) {
+  const std::lock_guard lock(mutex_);
+  Find(options_.model).emitter->Set(metrics::Gauge::kEngineUp, up ? 1 : 0);
+}
+
+void UpstreamMeter::SetModels(std::vector<std::string> models) {
+  const std::lock_guard lock(mutex_);
+  served_ = std::move(models);
+}
+
+void UpstreamMeter::StartScraping(net::EventLoop& loop, net::HttpClient& client, std::string engine,
+                                  net::HttpClientRequest request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (scraper_ != nullptr && engine == engine_) {
+      return;  // its counters go on
+    }
+  }
+  StopScraping();
+  MetricMap map = MetricMapOf(engine);
+  const bool asked = options_.scrape_every_ms > 0 && !map.rules.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    if (engine_ != engine) {
+      engine_ = engine;
+      for (auto& [name, model] : models_) {  // under the old label nothing runs any more
+        model.emitter->Set(metrics::Gauge::kRunning, 0);
+        model.emitter = nullptr;
+      }
+    }
+  }
+  if (!asked) {
+    return;
+  }
+  counts_.emplace(std::move(map), options_.model, options_.role);
+  mirror_ = registry_.MakeMirror({.worker = options_.worker,
+                                  .engine = std::move(engine),
+                                  .model = options_.model,
+                                  .role = options_.role,
+                                  .source = "engine"});
+  scraper_ = std::make_unique<Scraper>(loop, client, std::move(request), options_.scrape_every_ms,
+                                       [this](Result<std::string> text) { Take(std::move(text)); });
+}
+
+void UpstreamMeter::StopScraping() {
+  scraper_.reset();
+  counts_.reset();
+  mirror_.reset();
+  const std::lock_guard lock(mutex_);
+  load_until_ns_ = 0;
+}
+
+void UpstreamMeter::Take(Result<std::string> text) {
+  const int64_t now_ns = clock_.NowNs();
+  // A scrape may be missed, and the next one late, before what it said is too old.
+  const int64_t fresh_until_ns =
+      now_ns + (int64_t{2} * options_.scrape_every_ms + limits::kScrapeTimeoutMs) * kNsPerMs;
+  Status taken = text ? counts_->Take(*text, now_ns) : Status(Fail(text.error()));
+  {
+    const std::lock_guard lock(mutex_);
+    load_ = counts_->load();
+    load_until_ns_ = taken ? fresh_until_ns : 0;
+  }
+  std::string word;
+  if (taken) {
+    mirror_->Show(counts_->Values(), fresh_until_ns);
+    word = counts_->cut() ? "has more series than are counted" : "";
+  } else if (taken.error().code == Code::kUnsupported) {
+    mirror_->Clear();
+    word = "has no metrics: " + taken.error().detail;
+  } else {
+    mirror_->Down();
+    word = "gives no metrics: " + taken.error().detail;
+  }
+  if (word != said_ && !word.empty()) {
+    Log(LogLevel::kWarning, "{} {}", options_.worker, word);
+  }
+  said_ = std::move(word);
+}
+
+}  // namespace fak::ride

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "driver/engine_driver.h"
+#include "metrics/serving.h"
+#include "net/event_loop.h"
+#include "net/http_client.h"
+#include "ride/engine_counts.h"
+#include "ride/scrape.h"
+
+namespace fak::ride {
+
+struct UpstreamMeterOptions {
+  std::string worker = {};  // label: which replica
+  std::string engine = {};  // label, and whose metrics they are
+  std::string model = {};   // label, where the upstream is asked for one model only; else empty
+  std::string role = "aggregated";
+  int scrape_every_ms = 5000;  // 0: the engine is not asked
+};
+
+// All that is measured of one upstream: its requests by us (source="gateway") and what it says of
+// itself (source="engine"). The registry and the clock outlive the meter, the meter its requests.
+class UpstreamMeter {
+ public:
+  UpstreamMeter(metrics::Registry& registry, UpstreamMeterOptions options,
+                const Clock& clock = Clock::Real());
+
+  // Any thread. The sink to give to whoever answers the request.
+  std::shared_ptr<driver::EventSink> Measure(const driver::Prepared& prepared,
+                                             std::shared_ptr<driver::EventSink> sink);
+  // Any thread. What the engine has said of its load, as long as it is fresh; else what we know.
+  void Fill(driver::LoadReport& report) const;
+
+  // Any thread. What a probe has found.
+  void SetUp(bool up);
+  // Any thread. What the upstream serves: models that may stand in a label. Others are "other".
+  void SetModels(std::vector<std::string> models);
+
+  // Loop thread. Begins to ask the engine, which is known by now; begins anew when it is another
+  // one than before. `request` is the GET for its metrics. Does nothing for an engine that has
+  // none.
+  void StartScraping(net::EventLoop& loop, net::HttpClient& client, std::string engine,
+                     net::HttpClientRequest request);
+  // Loop thread. Before the client goes.
+  void StopScraping();
+
+ private:
+  struct Model {
+    std::shared_ptr<metrics::Emitter> emitter;
+    int32_t open = 0;  // requests
+  };
+
+  std::string ModelOf(const driver::Prepared& prepared) const;
+  Model& Find(const std::string& model);
+  void Ended(const std::string& model);
+  void Take(Result<std::string> text);
+
+  metrics::Registry& registry_;
+  const UpstreamMeterOptions options_;
+  const Clock& clock_;
+
+  // Loop thread.
+  std::unique_ptr<Scraper> scraper_;
+  std::optional<EngineCounts> counts_;
+  std::shared_ptr<metrics::Mirror> mirror_;
+  std::string said_;  // last word in the log about its metrics
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::string engine_;
+  std::vector<std::string> served_;
+  std::map<std::string, Model> models_;
+  int32_t open_ = 0;
+  EngineLoad load_;
+  int64_t load_until_ns_ = 0;
+};
+
+}  // namespace fak::ride

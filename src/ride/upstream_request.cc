@@ -1,0 +1,107 @@
+#include "ride/upstream_request.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/strings.h"
+#include "ride/upstream_driver.h"
+#include "ride/upstream_error.h"
+
+namespace fak::ride {
+
+class UpstreamRequest::Sink final : public net::HttpResponseSink {
+ public:
+  explicit Sink(std::shared_ptr<UpstreamRequest> request) : request_(std::move(request)) {}
+  void OnHead(int status, net::HttpHeaders headers) override { request_->OnHead(status, headers); }
+  void OnBody(std::string_view bytes) override { request_->OnBody(bytes); }
+  void OnDone(Status status) override { request_->OnDone(std::move(status)); }
+
+ private:
+  const std::shared_ptr<UpstreamRequest> request_;
+};
+
+UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, const Adapter& adapter,
+                                 std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay)
+    : owner_(owner),
+      adapter_(adapter),
+      request_id_(std::move(request_id)),
+      upstream_id_(std::move(upstream_id)),
+      relay_(std::move(relay)) {}
+
+std::unique_ptr<net::HttpResponseSink> UpstreamRequest::MakeSink(
+    std::shared_ptr<UpstreamRequest> request) {
+  return std::make_unique<Sink>(std::move(request));
+}
+
+void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
+  status_ = status;
+  // The date form is left out: no engine was seen to send it.
+  const auto after = ParseUint(headers.Get("retry-after").value_or(""));
+  if (after && *after <= std::numeric_limits<int>::max()) {
+    retry_after_s_ = static_cast<int>(*after);
+  }
+  net::HttpHeaders kept;
+  for (const std::string_view name : adapter_.kept_headers) {
+    if (const auto value = headers.Get(name)) {
+      kept.Add(std::string(name), std::string(*value));
+    }
+  }
+  if (kept.size() > 0) {
+    relay_->Emit(wire::UpstreamHeaders{std::move(kept)});
+  }
+}
+
+void UpstreamRequest::OnBody(std::string_view bytes) {
+  if (status_ == 200) {
+    relay_->Feed(bytes);
+  } else if (error_body_.size() < limits::kUpstreamErrorBytesMax) {
+    error_body_ += bytes.substr(0, limits::kUpstreamErrorBytesMax - error_body_.size());
+  }
+  if (relay_->ended()) {
+    Close();
+    owner_.Forget(request_id_);
+  }
+}
+
+void UpstreamRequest::OnDone(Status status) {
+  if (!status) {
+    relay_->Fail(status.error());
+  } else if (status_ != 200) {
+    Error error = UpstreamError(status_, error_body_);
+    if (adapter_.refine != nullptr) {
+      adapter_.refine(status_, error_body_, error);
+    }
+    error.retry_after_s = std::max(error.retry_after_s, retry_after_s_);
+    relay_->Fail(std::move(error));
+  } else {
+    relay_->Finish();
+  }
+  owner_.Forget(request_id_);
+}
+
+void UpstreamRequest::ArmDeadline(net::EventLoop& loop, const driver::Prepared& prepared) {
+  if (!prepared.deadline_ns) {
+    return;
+  }
+  deadline_.emplace(loop.timers(), [this, error = DeadlineError(prepared)] {
+    owner_.End(request_id_, error);
+  });
+  deadline_->ArmMs(
+      std::max<int64_t>(0, (*prepared.deadline_ns - loop.NowNs() + kNsPerMs - 1) / kNsPerMs));
+}
+
+void UpstreamRequest::Abort(Error error) {
+  Close();
+  relay_->Fail(std::move(error));
+}
+
+void UpstreamRequest::Close() {
+  if (const auto handle = std::exchange(maybe_handle_, nullptr)) {
+    handle->Cancel();
+  }
+  owner_.TellAbort(adapter_, upstream_id_);
+}
+
+}  // namespace fak::ride

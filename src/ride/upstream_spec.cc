@@ -1,0 +1,55 @@
+#include "ride/upstream_spec.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "net/url.h"
+#include "ride/adapter.h"
+
+namespace fak::ride {
+namespace {
+
+bool IsName(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
+  driver::ReplicaSpec spec;
+  std::string_view rest = text;
+  const size_t scheme = rest.find("://");
+  if (scheme == std::string_view::npos) {
+    return Fail(Code::kInvalidArgument,
+                text + ": must be [NAME=][ENGINE+]URL, with http:// or https://");
+  }
+  if (const size_t equals = rest.substr(0, scheme).find('='); equals != std::string_view::npos) {
+    spec.name = rest.substr(0, equals);
+    rest.remove_prefix(equals + 1);
+    if (!IsName(spec.name)) {
+      return Fail(Code::kInvalidArgument,
+                  text + ": a name is letters, digits, " + "\"-\", \"_\" and \".\"");
+    }
+  }
+  spec.engine = "auto";
+  if (const size_t plus = rest.substr(0, rest.find("://")).find('+');
+      plus != std::string_view::npos) {
+    spec.engine = rest.substr(0, plus);
+    rest.remove_prefix(plus + 1);
+  }
+  if (spec.engine != "auto" && FindAdapter(spec.engine) == nullptr) {
+    return Fail(Code::kInvalidArgument,
+                text + ": no engine " + spec.engine + "; there are auto, " + AdapterNames());
+  }
+  spec.url = rest;
+  TRY_ASSIGN(const net::Url url, net::ParseUrl(spec.url));
+  if (spec.name.empty()) {
+    spec.name = url.origin.HostHeader();
+  }
+  return spec;
+}
+
+}  // namespace fak::ride

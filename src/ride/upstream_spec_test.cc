@@ -1,0 +1,39 @@
+#include "ride/upstream_spec.h"
+
+#include <gtest/gtest.h>
+
+namespace fak::ride {
+namespace {
+
+TEST(ParseUpstream, TakesNameAndEngineBeforeTheUrl) {
+  struct Case {
+    const char* text;
+    const char* name;
+    const char* engine;
+    const char* url;
+  };
+  const Case kCases[] = {
+      {"http://a:8001", "a:8001", "auto", "http://a:8001"},
+      {"vllm+http://a:8001/v1", "a:8001", "vllm", "http://a:8001/v1"},
+      {"big=http://a", "big", "auto", "http://a"},
+      {"big=llamacpp+https://a/x=1+2", "big", "llamacpp", "https://a/x=1+2"},
+      {"auto+http://[::1]:9", "[::1]:9", "auto", "http://[::1]:9"},
+  };
+  for (const Case& each : kCases) {
+    const auto spec = ParseUpstream(each.text);
+    ASSERT_TRUE(spec) << each.text << ": " << spec.error().detail;
+    EXPECT_EQ(spec->name, each.name);
+    EXPECT_EQ(spec->engine, each.engine);
+    EXPECT_EQ(spec->url, each.url);
+  }
+}
+
+TEST(ParseUpstream, RefusesWhatItCantMean) {
+  for (const char* text : {"", "a", "=http://a", "a b=http://a", "tgi+http://a", "+http://a",
+                           "x=y=http://a", "http://u:p@a", "ftp://a"}) {
+    EXPECT_FALSE(ParseUpstream(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace fak::ride

@@ -1,0 +1,84 @@
+#include "ride/adapter_parts.h"
+
+// vLLM, 0.32 on the CPU as measured; older ones by their sources.
+namespace fak::ride {
+namespace {
+
+constexpr std::string_view kOwned[] = {
+    "kv_transfer_params",  // hosts and ports to connect to
+    "ec_transfer_params",
+    "request_id",  // ours goes in a header
+};
+
+std::string Recognise(const Replies& replies) {
+  if (OwnedBy(replies) == "vllm") {
+    return "GET /v1/models says owned_by vllm";
+  }
+  return MetricsHave(replies, "\nvllm:") ? "GET /metrics has families of vllm:" : "";
+}
+
+void Describe(const Replies& replies, Endpoint& endpoint) {
+  endpoint.version = StringAt(replies.At("GET /version").document, "version");
+}
+
+bool HasEvents(const Reply& reply) {
+  return reply.status == 200 &&
+         reply.body.find("\"enable_kv_cache_events\":true") != std::string::npos;
+}
+
+Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest&) {
+  if (!endpoint.Has(Signal::kCacheReset)) {
+    return Fail(Code::kUnsupported,
+                "vLLM serves its cache reset only when started with VLLM_SERVER_DEV_MODE=1");
+  }
+  return std::vector<Call>{{"POST", "/reset_prefix_cache"}};
+}
+
+Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+  const Json* success = reply.document.Find("success");
+  if (reply.status != 200 || success == nullptr || !success->is_bool()) {
+    return Fail(Code::kUpstreamError,
+                "POST /reset_prefix_cache answered " + std::to_string(reply.status));
+  }
+  if (!success->boolean()) {
+    Error busy{Code::kUnavailable, "vLLM resets its cache only while no request holds blocks"};
+    busy.retry_after_s = 1;
+    return Fail(std::move(busy));
+  }
+  return driver::EvictGuarantee::kWholePrefix;
+}
+
+Call Tokenize(const std::string& text) {
+  return {"POST", "/tokenize", TokenizeBody(text)};
+}
+
+constexpr Check kChecks[] = {
+    kMetricsCheck,
+    {Signal::kKvEvents, "GET", "/kv_event_sources", {}, HasEvents},
+    {Signal::kCacheReset, "GET", "/is_sleeping", {}, Is200},  // of the same switch, and harmless
+    {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
+    kAbortByClosing,
+    kMessagesCheck,
+    kResponsesCheck,
+    kEmbeddingsCheck,
+};
+
+}  // namespace
+
+const Adapter kVllm = {
+    .engine = "vllm",
+    .routes = kAllRoutes,
+    .owned_fields = kOwned,
+    .rank_header = "x-data-parallel-rank",
+    .token_ids = true,
+    .honours_cache_salt = true,
+    .honours_priority = true,
+    .recognise = Recognise,
+    .checks = kChecks,
+    .describe = Describe,
+    .evict = Evict,
+    .read_evict = ReadEvict,
+    .tokenize = Tokenize,
+};
+
+}  // namespace fak::ride

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fak::wire {
+
+// What happens to every top-level member of that name: it gets this JSON text as its value (one is
+// appended when there is none), or it goes.
+struct MemberEdit {
+  std::string name;
+  std::optional<std::string> json;  // nullopt: removed
+};
+
+// The text of a JSON object with these edits; every other byte stays as it was, blanks, escapes and
+// duplicates included. Names compare as JSON means them: "mod\u0065l" is "model". At most one edit
+// a name. Precondition: ParseJson() takes `object`, and it is an object. Linear, copies once.
+std::string EditMembers(std::string_view object, std::span<const MemberEdit> edits);
+
+}  // namespace fak::wire

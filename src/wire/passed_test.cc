@@ -1,0 +1,88 @@
+#include "wire/passed.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace fak::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Stream(Surface surface, std::initializer_list<Event> events) {
+  PassedStream stream(surface);
+  std::string out;
+  for (const Event& event : events) {
+    stream.Encode(event, out);
+  }
+  EXPECT_TRUE(stream.ended());
+  return out;
+}
+
+TEST(PassedStream, SendsEventsUnderTheirNamesAndNothingElse) {
+  EXPECT_EQ(Stream(Surface::kMessages,
+                   {RawChunk{"{\"type\":\"message_start\",\"n\":1.0}", "message_start"},
+                    TextDelta{0, "a", {}, {}}, UsageReport{}, Finish{},
+                    RawChunk{"{\"type\":\"message_stop\"}", "message_stop"}, Done{}}),
+            "event: message_start\ndata: {\"type\":\"message_start\",\"n\":1.0}\n\n"
+            "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+}
+
+TEST(PassedStream, EndsAFailureInTheDialectOfTheSurface) {
+  const Failed failed{{Code::kUnavailable, "gone"}};
+  EXPECT_EQ(Stream(Surface::kMessages, {failed}),
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+            "\"message\":\"gone\"}}\n\n");
+  EXPECT_THAT(Stream(Surface::kResponses, {failed}),
+              HasSubstr("event: error\ndata: {\"type\":\"error\",\"code\":\"unavailable\""));
+  EXPECT_EQ(Stream(Surface::kResponses, {RawChunk{"{}", "response.failed"}, failed}),
+            "event: response.failed\ndata: {}\n\n");
+}
+
+TEST(DecodePassedRequest, ReadsNoMoreThanItNeeds) {
+  const auto turn = DecodePassedRequest(
+      *ParseJson(R"({"model":"m","stream":true,"frob":1,"messages":[{"a":1}],"system":"s"})"),
+      Surface::kMessages);
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->model, "m");
+  EXPECT_TRUE(turn->stream);
+  EXPECT_EQ(turn->prompts.at(0).text, R"("s"[{"a":1}])");
+}
+
+TEST(DecodePassedRequest, StreamsOnlyWhatCanBeStreamed) {
+  const Json document = *ParseJson(R"({"stream":true,"input":"x","messages":[]})");
+  EXPECT_TRUE(DecodePassedRequest(document, Surface::kResponses)->stream);
+  EXPECT_FALSE(DecodePassedRequest(document, Surface::kEmbedding)->stream);
+  EXPECT_FALSE(DecodePassedRequest(document, Surface::kCountTokens)->stream);
+}
+
+TEST(DecodePassedRequest, NamesWhatIsMissingOrOfAWrongType) {
+  const std::tuple<Surface, const char*, const char*> kCases[] = {
+      {Surface::kMessages, "{}", "messages"},
+      {Surface::kCountTokens, "{}", "messages"},
+      {Surface::kResponses, "{}", "input"},
+      {Surface::kEmbedding, "{\"prompt\":\"x\"}", "input"},
+      {Surface::kEmbedding, "{\"input\":\"x\",\"stream\":1}", "stream"},
+      {Surface::kMessages, "{\"messages\":[],\"model\":1}", "model"},
+  };
+  for (const auto& [surface, document, field] : kCases) {
+    const auto turn = DecodePassedRequest(*ParseJson(document), surface);
+    ASSERT_FALSE(turn) << document;
+    EXPECT_EQ(turn.error().field, field);
+  }
+  EXPECT_FALSE(DecodePassedRequest(*ParseJson("[]"), Surface::kMessages));
+  EXPECT_TRUE(
+      DecodePassedRequest(*ParseJson(R"({"previous_response_id":"r"})"), Surface::kResponses));
+}
+
+TEST(ErrorBody, SpeaksTheDialectOfTheSurface) {
+  EXPECT_EQ(ErrorBody(Surface::kMessages, {Code::kNotFound, "no"}, 404, "r"),
+            R"({"type":"error","error":{"type":"not_found_error","message":"no"},)"
+            R"("request_id":"r"})");
+  EXPECT_EQ(ErrorBody(Surface::kResponses, {Code::kNotFound, "no"}, 404, "r"),
+            R"({"error":{"message":"no","type":"NotFoundError","param":null,"code":"not_found"}})");
+}
+
+}  // namespace
+}  // namespace fak::wire
