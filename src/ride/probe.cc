@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/utf8.h"
 #include "ride/json_reads.h"
 #include "ride/upstream_error.h"
 
@@ -194,7 +195,8 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
     finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
     constexpr size_t kShown = 60;
     if (!finding.has && reply.status >= 400) {
-      finding.seen += ": " + UpstreamError(reply.status, reply.body).detail.substr(0, kShown);
+      const std::string said = UpstreamError(reply.status, reply.body).detail;
+      finding.seen += ": " + ReplaceInvalidUtf8(said.substr(0, kShown));
     }
   }
   for (const Meaning& meaning : kMeanings) {
