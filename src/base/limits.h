@@ -59,6 +59,7 @@ inline constexpr size_t kMetricLabelBytesMax = 128;
 inline constexpr size_t kMetricModelsMax = 64;  // of one worker
 inline constexpr size_t kMetricValuesMax = 32;  // of a row's own label, in what an engine says
 inline constexpr size_t kMetricWorkersMax = 1024;
+inline constexpr size_t kSlosMax = 16;
 // Pulling models
 inline constexpr size_t kHubRecordBytesMax = 1024 * 1024;        // what is kept beside a model
 inline constexpr size_t kHubListingBytesMax = 16 * 1024 * 1024;  // a page of a repository's files

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/signal.h"
 #include "base/strings.h"
@@ -33,6 +34,7 @@ struct ServeFlags {
   bool allow_unauthenticated = false;
   bool trust_request_chat_template = false;
   std::string allowed_origin;
+  std::vector<std::string> slos;
   std::string ssl_certfile;
   std::string ssl_keyfile;
   std::string log_level = "info";
@@ -72,6 +74,24 @@ Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
   return keys;
 }
 
+Result<std::vector<metrics::Slo>> ReadSlos(const ServeFlags& flags) {
+  if (flags.slos.size() > limits::kSlosMax) {
+    return Fail(Code::kInvalidArgument,
+                "--slo: at most " + std::to_string(limits::kSlosMax) + " objectives", "--slo");
+  }
+  std::vector<metrics::Slo> slos;
+  for (const std::string& text : flags.slos) {
+    TRY_ASSIGN(metrics::Slo slo, metrics::ParseSlo(text));
+    for (const metrics::Slo& other : slos) {
+      if (other.name == slo.name) {
+        return Fail(Code::kInvalidArgument, "--slo " + slo.name + ": given twice", "--slo");
+      }
+    }
+    slos.push_back(std::move(slo));
+  }
+  return slos;
+}
+
 Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
                           const std::atomic<bool>& stop) {
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model, &stop));
@@ -95,9 +115,9 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
 Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
   Served served;
   served.names = flags.served_model_names;
-  TRY_ASSIGN(served.driver, StartUpstreams(flags.upstream));
+  TRY_ASSIGN(served.driver, StartUpstreams(flags.upstream, metrics));
   const auto capabilities = served.driver->capabilities();
-  served.emitter = metrics.MakeEmitter({.worker = flags.upstream.upstreams.front(),
+  served.emitter = metrics.MakeEmitter({.worker = "gateway",  // of no upstream in particular
                                         .engine = capabilities->engine,
                                         .model = flags.upstream.model,
                                         .source = "gateway"});
@@ -241,7 +261,8 @@ Status Serve(const ServeFlags& flags) {
   loop.Start("gateway");
   TRY(TryListening(loop, options));
 
-  metrics::Registry metrics;
+  TRY_ASSIGN(std::vector<metrics::Slo> slos, ReadSlos(flags));
+  metrics::Registry metrics(std::move(slos));
   TRY_ASSIGN(Served served, flags.upstream.upstreams.empty() ? MakeNative(flags, metrics, stop)
                                                              : MakeRidden(flags, metrics));
   TRY(served.driver->Start());
@@ -280,6 +301,13 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
   verb.add_option("--allow-upstream-field", flags.allowed_fields,
                   "Let clients set this field that steers an upstream; repeatable")
       ->allow_extra_args(false);
+  verb.add_option("--upstream-metrics-url", flags.metrics_urls,
+                  "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
+                  "Seconds between two looks at an upstream's own metrics; 0: none")
+      ->check(CLI::Range(0, 86'400))
+      ->capture_default_str();
   verb.add_option("--allow-upstream-header", flags.allowed_headers,
                   "Pass this header of clients on to upstreams; repeatable")
       ->allow_extra_args(false);
@@ -303,6 +331,9 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
                 "Take chat_template from requests");
   verb.add_option("--allowed-origin", flags.allowed_origin,
                   "Origin that may call from a browser, or *");
+  verb.add_option("--slo", flags.slos,
+                  "Objective to count requests against: NAME=ttft:MS,tpot:MS,e2e:MS; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--ssl-certfile", flags.ssl_certfile, "PEM certificate chain: serve TLS");
   verb.add_option("--ssl-keyfile", flags.ssl_keyfile, "PEM key of the certificate");
   verb.add_option("--log-level", flags.log_level, "debug, info, warning, error, off")

@@ -50,6 +50,27 @@ Status GiveKeys(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& sp
   return {};
 }
 
+Status GiveMetricsUrls(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
+  for (const std::string& text : flags.metrics_urls) {
+    const auto cut = Cut(text, "=");
+    const bool named = cut && cut->first.find("://") == std::string_view::npos;
+    if (!named && specs.size() > 1) {
+      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text +
+                                              ": with several upstreams it must be NAME=URL");
+    }
+    const auto owner = std::find_if(specs.begin(), specs.end(), [&](const auto& spec) {
+      return !named || spec.name == cut->first;
+    });
+    if (owner == specs.end()) {
+      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text +
+                                              ": no upstream has the name " +
+                                              std::string(cut->first));
+    }
+    owner->metrics_url = named ? std::string(cut->second) : text;
+  }
+  return {};
+}
+
 void Say(const ride::UpstreamDriver& driver, const std::string& url) {
   constexpr int kWaitMs = 3000;
   const auto found = driver.WaitForProbe(kWaitMs);
@@ -102,17 +123,23 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
     specs.push_back(std::move(spec));
   }
   TRY(GiveKeys(flags, specs));
+  TRY(GiveMetricsUrls(flags, specs));
   return specs;
 }
 
-Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(const UpstreamFlags& flags) {
+Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(const UpstreamFlags& flags,
+                                                             metrics::Registry& metrics) {
+  constexpr int kMsPerSecond = 1000;
   TRY_ASSIGN(const std::vector<driver::ReplicaSpec> specs, UpstreamSpecs(flags));
   std::vector<std::unique_ptr<driver::EngineDriver>> drivers;
   std::vector<const ride::UpstreamDriver*> upstreams;
   for (const driver::ReplicaSpec& spec : specs) {
-    TRY_ASSIGN(
-        std::unique_ptr<ride::UpstreamDriver> made,
-        ride::UpstreamDriver::Make(spec, {.timeouts = {}, .tls = {.ca_file = flags.ca_file}}));
+    TRY_ASSIGN(std::unique_ptr<ride::UpstreamDriver> made,
+               ride::UpstreamDriver::Make(
+                   spec, {.timeouts = {},
+                          .tls = {.ca_file = flags.ca_file},
+                          .maybe_metrics = &metrics,
+                          .scrape_every_ms = flags.metrics_scrape_interval_s * kMsPerSecond}));
     TRY(made->Start());
     upstreams.push_back(made.get());
     drivers.push_back(std::move(made));

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "driver/engine_driver.h"
+#include "metrics/serving.h"
 
 namespace fak::cli {
 
@@ -18,6 +19,8 @@ struct UpstreamFlags {
   std::string ca_file;
   std::vector<std::string> allowed_fields;
   std::vector<std::string> allowed_headers;
+  std::vector<std::string> metrics_urls;  // [NAME=]URL
+  int metrics_scrape_interval_s = 5;      // 0: never
 };
 
 // A key from a file, which is never logged: its first line.
@@ -27,9 +30,9 @@ struct UpstreamFlags {
 // name, a key for nobody, one key or model for several.
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags);
 
-// All of them as one driver, started. Says on stderr what was found behind each, and waits a few
-// seconds for that.
+// All of them as one driver, started, and measured in `metrics`, which outlives it. Says on stderr
+// what was found behind each, and waits a few seconds for that.
 [[nodiscard]] Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(
-    const UpstreamFlags& flags);
+    const UpstreamFlags& flags, metrics::Registry& metrics);
 
 }  // namespace fak::cli

@@ -232,6 +232,7 @@ void Gateway::Load(std::shared_ptr<Call> call) {
       json.Key(key).Double(static_cast<double>(*value));
     }
   };
+  number("in_flight", load.in_flight);
   number("running", load.running);
   number("waiting", load.waiting);
   number("backlog_tokens", load.backlog_tokens);

@@ -109,6 +109,9 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
     return Fail(Code::kInvalidArgument,
                 "no engine " + spec.engine + ": there are auto, " + AdapterNames());
   }
+  if (!spec.metrics_url.empty()) {
+    TRY(net::ParseUrl(spec.metrics_url));
+  }
   target.timeouts = options.timeouts;
   std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
       spec, std::move(target), std::move(policy), maybe_adapter, std::move(options)));
@@ -130,6 +133,13 @@ UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target,
     capabilities = CapabilitiesOf(*maybe_adapter_);
   }
   capabilities_ = std::make_shared<const driver::Capabilities>(std::move(capabilities));
+  if (options_.maybe_metrics != nullptr) {
+    meter_.emplace(*options_.maybe_metrics,
+                   UpstreamMeterOptions{.worker = spec_.name,
+                                        .engine = spec_.engine.empty() ? "auto" : spec_.engine,
+                                        .model = spec_.model,
+                                        .scrape_every_ms = options_.scrape_every_ms});
+  }
 }
 
 UpstreamDriver::~UpstreamDriver() {
@@ -162,7 +172,11 @@ Result<std::shared_ptr<const Endpoint>> UpstreamDriver::WaitForProbe(int wait_ms
 
 driver::LoadReport UpstreamDriver::Load() const {
   driver::LoadReport report;
-  report.running = running_.load();
+  report.in_flight = running_.load();
+  report.running = report.in_flight;
+  if (meter_) {
+    meter_->Fill(report);
+  }
   const std::lock_guard lock(mutex_);
   report.ready = up_ && started_ && !draining_.load();
   report.why_not = report.ready ? "" : draining_.load() ? "draining" : why_down_;
@@ -214,12 +228,28 @@ void UpstreamDriver::OnProbed(Result<Endpoint> found) {
   capabilities->anthropic_wire = found->Has(Signal::kMessages);
   capabilities->responses_wire = found->Has(Signal::kResponses);
   capabilities->embeddings = found->Has(Signal::kEmbeddings);
+  const Adapter& engine = *found->adapter;
   {
     const std::lock_guard lock(mutex_);
     capabilities_ = std::move(capabilities);
     maybe_endpoint_ = std::make_shared<const Endpoint>(*std::move(found));
   }
+  StartScraping(engine);
   CheckHealth();
+}
+
+void UpstreamDriver::StartScraping(const Adapter& engine) {
+  if (!meter_) {
+    return;
+  }
+  net::HttpClientRequest request = target_.Request(engine, {"GET", "/metrics"});
+  if (!spec_.metrics_url.empty()) {  // Make() has read it; it may be anybody's, and gets no key
+    net::Url url = *net::ParseUrl(spec_.metrics_url);
+    request.headers = {};
+    request.origin = std::move(url.origin);
+    request.target = std::move(url.target);
+  }
+  meter_->StartScraping(loop_, *client_, std::string(engine.engine), std::move(request));
 }
 
 void UpstreamDriver::CheckHealth() {
@@ -256,6 +286,10 @@ void UpstreamDriver::OnHealth(const Reply& reply) {
     }
     up_ = true;
     probe_ended_ = true;
+    if (meter_) {
+      meter_->SetModels(capabilities_->models);
+      meter_->SetUp(true);
+    }
   }
   probed_.notify_all();
   probe_timer_->ArmMs(options_.probe_every_ms > 0 ? options_.probe_every_ms
@@ -274,6 +308,9 @@ void UpstreamDriver::SetDown(std::string why) {
     up_ = false;
     why_down_ = std::move(why);
     probe_ended_ = true;
+    if (meter_) {
+      meter_->SetUp(false);
+    }
   }
   probed_.notify_all();
   const Adapter* engine = adapter();
@@ -316,6 +353,11 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     request.headers.Set(name, value);
   }
   request.body = std::move(edited.body);
+  const bool generates =
+      turn.surface != wire::Surface::kEmbedding && turn.surface != wire::Surface::kCountTokens;
+  if (meter_ && generates) {
+    sink = meter_->Measure(*prepared, std::move(sink));
+  }
   auto open = std::make_shared<UpstreamRequest>(
       *this, *engine, prepared->request_id, upstream_id,
       std::make_unique<Relay>(std::move(sink), turn.surface, turn.stream, edited.withhold_usage));
@@ -444,6 +486,9 @@ void UpstreamDriver::Stop() {
     for (auto& [id, chore] : std::exchange(chores_, {})) {
       chore.calls.reset();
       chore.done(Fail(Code::kUnavailable, "the server is shutting down"));
+    }
+    if (meter_) {
+      meter_->StopScraping();
     }
     client_.reset();
   });

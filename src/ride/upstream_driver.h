@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "ride/adapter.h"
 #include "ride/probe.h"
 #include "ride/request_edit.h"
+#include "ride/upstream_meter.h"
 
 namespace fak::ride {
 
@@ -26,6 +28,8 @@ struct UpstreamOptions {
   net::HttpTimeouts timeouts = {};
   net::TlsClientOptions tls = {};
   int probe_every_ms = 0;  // how often it is asked whether it's there; 0: as its adapter says
+  metrics::Registry* maybe_metrics = nullptr;  // outlives the driver; null: nothing is measured
+  int scrape_every_ms = 5000;  // how often the engine is asked for its metrics; 0: never
 };
 
 // An engine behind a URL as a driver, whichever of adapter.h's it is: sends the client's own
@@ -86,6 +90,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   void CheckHealth();
   void OnHealth(const Reply& reply);
   void SetDown(std::string why);
+  void StartScraping(const Adapter& adapter);
   void Forget(std::string request_id);
   // Ends a request with this error; unknown ids are ignored.
   void End(std::string request_id, Error error);
@@ -99,6 +104,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   const UpstreamPolicy policy_;
   const Adapter* const maybe_adapter_;  // that the operator has named
   const UpstreamOptions options_;
+  std::optional<UpstreamMeter> meter_;  // before the loop: requests end on it
   net::EventLoop loop_;
 
   // Loop thread.

@@ -1,8 +1,10 @@
 #include "ride/upstream_driver.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <future>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -408,6 +410,47 @@ TEST(UpstreamDriver, IsNotReadyWhereNobodyIsThereToAnswer) {
   upstream.Answer("GET /v1/models", {200, {}, R"({"object":"list","data":[]})"});
   EXPECT_FALSE(Start(upstream.url(), "dynamo")->Load().ready);
   EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
+}
+
+TEST(UpstreamDriver, MeasuresRequestsAndAsksTheEngineForItsOwnFigures) {
+  Upstream upstream;
+  upstream.Answer("GET /metrics", {200, {}, "vllm:num_requests_running{model_name=\"m\"} 3\n"});
+  upstream.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  metrics::Registry metrics;
+  const auto driver = *UpstreamDriver::Make(
+      {.name = "u", .engine = "vllm", .url = upstream.url(), .api_key = "k"},
+      {.probe_every_ms = 20, .maybe_metrics = &metrics, .scrape_every_ms = 1});
+  ASSERT_TRUE(driver->Start());
+  ASSERT_TRUE(driver->WaitForProbe(10'000));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (driver->Load().running != 3 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(driver->Load().running, 3);
+  EXPECT_EQ(driver->Load().in_flight, 0);
+  EXPECT_EQ(upstream.Asked("GET /metrics").headers.Get("authorization"), "Bearer k");
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", false, wire::Surface::kChat, "m"), sink));
+  ASSERT_TRUE(sink->Wait<wire::Done>());
+  const std::string text = metrics.Exposition();
+  EXPECT_THAT(text, HasSubstr("requests_running{engine=\"vllm\",model=\"m\",role=\"aggregated\","
+                              "source=\"engine\",worker=\"u\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("requests_total{engine=\"vllm\",model=\"m\",outcome=\"ok\","
+                              "role=\"aggregated\",source=\"gateway\",worker=\"u\"} 1\n"));
+}
+
+TEST(UpstreamDriver, SendsNoKeyToMetricsThatAreElsewhere) {
+  Upstream upstream;
+  Upstream picker;
+  picker.Answer("GET /epp/metrics", {200, {}, "llm_d_epp_request_running 1\n"});
+  metrics::Registry metrics;
+  driver::ReplicaSpec spec{.name = "u", .engine = "llmd", .url = upstream.url(), .api_key = "k"};
+  const std::string its_url = picker.url();
+  spec.metrics_url = its_url.substr(0, its_url.find("/v1/")) + "/epp/metrics";
+  const auto driver = *UpstreamDriver::Make(
+      spec, {.probe_every_ms = 20, .maybe_metrics = &metrics, .scrape_every_ms = 1});
+  ASSERT_TRUE(driver->Start());
+  EXPECT_FALSE(picker.Asked("GET /epp/metrics").headers.Has("authorization"));
 }
 
 TEST(UpstreamDriver, RefusesSpecsThatMeanNothing) {

@@ -45,7 +45,6 @@ std::shared_ptr<driver::EventSink> UpstreamMeter::Measure(const driver::Prepared
   const std::lock_guard lock(mutex_);
   std::string name = ModelOf(prepared);
   Model& model = Find(name);
-  ++open_;
   model.emitter->Set(metrics::Gauge::kRunning, ++model.open);
   return std::make_shared<RequestMeter>(std::move(sink), model.emitter, prepared, clock_,
                                         [this, name = std::move(name)] { Ended(name); });
@@ -54,14 +53,11 @@ std::shared_ptr<driver::EventSink> UpstreamMeter::Measure(const driver::Prepared
 void UpstreamMeter::Ended(const std::string& name) {
   const std::lock_guard lock(mutex_);
   Model& model = Find(name);
-  --open_;
   model.emitter->Set(metrics::Gauge::kRunning, --model.open);
 }
 
 void UpstreamMeter::Fill(driver::LoadReport& report) const {
   const std::lock_guard lock(mutex_);
-  report.in_flight = open_;
-  report.running = open_;
   if (clock_.NowNs() >= load_until_ns_) {
     return;
   }

@@ -36,7 +36,7 @@ class UpstreamMeter {
   // Any thread. The sink to give to whoever answers the request.
   std::shared_ptr<driver::EventSink> Measure(const driver::Prepared& prepared,
                                              std::shared_ptr<driver::EventSink> sink);
-  // Any thread. What the engine has said of its load, as long as it is fresh; else what we know.
+  // Any thread. What the engine has said of its load, as long as it is fresh; else nothing.
   void Fill(driver::LoadReport& report) const;
 
   // Any thread. What a probe has found.
@@ -77,7 +77,6 @@ class UpstreamMeter {
   std::string engine_;
   std::vector<std::string> served_;
   std::map<std::string, Model> models_;
-  int32_t open_ = 0;
   EngineLoad load_;
   int64_t load_until_ns_ = 0;
 };

@@ -84,6 +84,7 @@ driver::LoadReport UpstreamSet::Load() const {
   };
   for (const auto& member : members_) {
     const driver::LoadReport one = member->Load();
+    add(all.in_flight, one.in_flight);
     add(all.running, one.running);
     add(all.waiting, one.waiting);
     add(all.backlog_tokens, one.backlog_tokens);
@@ -116,7 +117,7 @@ Status UpstreamSet::Admit(std::shared_ptr<const driver::Prepared> prepared,
       continue;
     }
     const driver::LoadReport load = member->Load();
-    const std::pair<bool, int32_t> order = {!load.ready, load.running.value_or(0)};
+    const std::pair<bool, int32_t> order = {!load.ready, load.in_flight.value_or(0)};
     if (best == nullptr || order < least) {
       best = member.get();
       least = order;
