@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "driver/prepared.h"
 #include "wire/event.h"
+#include "wire/kv_event.h"
 
 // The keystone: what the gateway, the fleet and the bench know of an engine, whether it is ours in
 // this process or somebody else's behind a URL. One EngineDriver answers for one replica of one
@@ -108,24 +109,14 @@ class RemoteTokenizer {
                         std::function<void(Result<std::vector<int32_t>>)> done) = 0;
 };
 
-// KV events in their neutral form (vLLM's vocabulary). Sequence numbers are dense per source; a gap
-// means that events were lost and the index must treat the source as stale.
-struct KvEvent {
-  enum class Kind : uint8_t { kStored, kRemoved, kCleared };
-  Kind kind = Kind::kStored;
-  uint64_t sequence = 0;
-  std::vector<uint64_t> block_hashes;
-  std::optional<uint64_t> parent_hash;
-  std::vector<int32_t> tokens;
-  int32_t block_size = 0;
-  std::string cache_salt;
-};
-
+// Optional: an engine that tells what its cache holds.
 class KvEventSource {
  public:
   virtual ~KvEventSource() = default;
-  // The callback runs on a driver thread and must not block. Replaces an earlier subscription.
-  virtual void Subscribe(std::function<void(const KvEvent&)> on_event) = 0;
+  // Called with every batch, in order, on a thread of the driver; must not block. A batch whose
+  // generation is higher than the one before voids all that was said before it; later batches of
+  // a lower one don't come. Before the driver is started: what happened earlier isn't told.
+  virtual void Subscribe(std::function<void(const wire::KvEventBatch&)> on_batch) = 0;
 };
 
 class EngineDriver {
