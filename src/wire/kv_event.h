@@ -22,22 +22,23 @@ struct KvEvent {
 
   // Stored and removed. A hash is the engine's own name of a block and of all before it: opaque,
   // the same for the same block of one engine process. A block may be stored more than once.
-  std::vector<uint64_t> block_hashes;
+  std::vector<uint64_t> block_hashes = {};
   KvMedium medium = KvMedium::kDevice;
   int32_t group = 0;  // of layers, in models that keep several kinds of cache
 
   // Stored only.
-  std::optional<uint64_t> parent_hash;  // of the block before the first; absent: starts a prompt
+  std::optional<uint64_t> parent_hash =
+      {};  // of the block before the first; absent: starts a prompt
   // block_size a hash. Empty: not said (blocks that move to another medium were named before).
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens = {};
   int32_t block_size = 0;
   // What keeps equal tokens apart. The salt stands at the first block of a prompt; later ones
   // continue their parent's.
-  std::string cache_salt;
-  std::string adapter;  // LoRA: its name, or its number in decimal; empty: none
+  std::string cache_salt = {};
+  std::string adapter = {};  // LoRA: its name, or its number in decimal; empty: none
   // Whatever else the engine hashed with a block (images, embeddings), a string a hash, as opaque
   // bytes; empty: none of the blocks has any.
-  std::vector<std::string> extra_keys;
+  std::vector<std::string> extra_keys = {};
   // False: a sliding window or a recurrent state. Such a group has less than the whole prefix,
   // and no index may count on it.
   bool whole_prefix = true;
@@ -51,7 +52,7 @@ struct KvEventBatch {
   uint64_t generation = 0;  // of the source: raised whenever all that it said before is void
   int32_t rank = 0;         // data-parallel rank; each has a cache of its own
   double time_s = 0;        // the engine's wall clock
-  std::vector<KvEvent> events;
+  std::vector<KvEvent> events = {};
 
   friend bool operator==(const KvEventBatch&, const KvEventBatch&) = default;
 };
