@@ -45,6 +45,7 @@ LIBRARIES = {
     r"xxhash": {"base", "text"},
     r"pcre2|utf8proc": {"text"},
     r"prometheus/": {"metrics"},
+    r"zmq\.h(pp)?$": {"net"},
     r"CLI/": {"cli"},
 }
 

@@ -66,6 +66,9 @@ inline constexpr size_t kHubListingBytesMax = 16 * 1024 * 1024;  // a page of a 
 inline constexpr int kHubListingPagesMax = 64;
 inline constexpr int kHubRedirectsMax = 8;
 inline constexpr int kHubSilenceMs = 60'000;
+// KV events of engines
+inline constexpr size_t kZmqFramesMax = 8;  // of a message
+inline constexpr size_t kZmqFrameBytesMax = 16 * 1024 * 1024;
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
