@@ -69,6 +69,11 @@ inline constexpr int kHubSilenceMs = 60'000;
 // KV events of engines
 inline constexpr size_t kZmqFramesMax = 8;  // of a message
 inline constexpr size_t kZmqFrameBytesMax = 16 * 1024 * 1024;
+inline constexpr size_t kKvEventPendingMax = 4096;  // batches that wait for a replay
+inline constexpr size_t kKvEventPendingBytesMax = 32 * 1024 * 1024;
+inline constexpr int kKvReplayTimeoutMs = 5'000;    // silence within a replay
+inline constexpr int kKvReplayCooldownMs = 30'000;  // after one that failed
+inline constexpr size_t kKvEventRanksMax = 64;      // data-parallel ranks of an engine
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id
