@@ -111,6 +111,13 @@ void NativeDriver::Evict(driver::EvictRequest request,
   done({{"native", Fail(Code::kUnavailable, "the engine is shutting down"), true}});
 }
 
+void NativeDriver::Subscribe(std::function<void(const wire::KvEventBatch&)> on_batch) {
+  const std::lock_guard lock(mutex_);
+  CHECK(!started_) << "KV events are subscribed to before the engine starts";
+  on_kv_batch_ = std::move(on_batch);
+  tree_.set_event_log(&kv_log_);
+}
+
 Status NativeDriver::Start() {
   const std::lock_guard lock(mutex_);
   if (!started_) {
@@ -323,8 +330,19 @@ bool NativeDriver::RunStep() {
     }
   }
   ForgetEnded();
+  TellKvEvents();
   Publish();
   return !scheduler_.idle();
+}
+
+void NativeDriver::TellKvEvents() {
+  if (on_kv_batch_ && !kv_log_.empty()) {
+    wire::KvEventBatch batch;
+    batch.sequence = kv_batches_++;
+    batch.time_s = Seconds(clock_.WallNs());
+    batch.events = kv_log_.Take();
+    on_kv_batch_(batch);
+  }
 }
 
 void NativeDriver::Observe() {

@@ -18,6 +18,7 @@
 #include "engine/scheduler.h"
 #include "engine/step_observer.h"
 #include "kv/block_pool.h"
+#include "kv/event_log.h"
 #include "kv/prefix_tree.h"
 #include "metrics/serving.h"
 
@@ -34,7 +35,9 @@ struct NativeDriverOptions {
 // Our own engine as a driver. Admit() checks a turn on the caller's thread and hands it over; one
 // engine thread owns sequences and KV and runs steps; sinks are called from it. Not started, it is
 // stepped by its owner (tests, the bench in process).
-class NativeDriver final : public driver::EngineDriver, public driver::CacheControl {
+class NativeDriver final : public driver::EngineDriver,
+                           public driver::CacheControl,
+                           public driver::KvEventSource {
  public:
   // clock, random and maybe_metrics must outlive the driver.
   NativeDriver(LoadedEngine engine, NativeDriverOptions options, const Clock& clock,
@@ -55,6 +58,10 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   driver::CacheControl* maybe_cache_control() override { return this; }
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
+  driver::KvEventSource* maybe_kv_events() override { return this; }
+  // A batch for each step that changed the prefix cache, and for each eviction; numbered from 0,
+  // all of generation 0. A block is named by its kv::BlockKey().
+  void Subscribe(std::function<void(const wire::KvEventBatch&)> on_batch) override;
 
   // For the owner of a driver that was not started (verify, tests), between steps.
   LoadedEngine& engine() { return engine_; }
@@ -106,6 +113,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   void Forget(Request& request);
   void Leave(size_t sequences);
   void Publish();
+  void TellKvEvents();
 
   LoadedEngine engine_;
   const NativeDriverOptions options_;
@@ -114,6 +122,7 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   const std::shared_ptr<metrics::Emitter> maybe_metrics_;
   std::shared_ptr<const driver::Capabilities> capabilities_;
   kv::BlockPool pool_;
+  kv::EventLog kv_log_;
   kv::PrefixTree tree_;
   Scheduler scheduler_;
 
@@ -124,6 +133,8 @@ class NativeDriver final : public driver::EngineDriver, public driver::CacheCont
   int64_t next_deadline_ns_ = INT64_MAX;  // no request has an earlier one
   uint64_t arrivals_ = 0;
   uint64_t preemptions_seen_ = 0;
+  std::function<void(const wire::KvEventBatch&)> on_kv_batch_;  // set before the thread starts
+  uint64_t kv_batches_ = 0;
   std::vector<int32_t> tokens_;
   std::vector<tensor::SequenceRows> rows_;
   std::vector<uint32_t> logit_rows_;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/test_support.h"
+#include "kv/unit_keys.h"
 
 namespace fak::engine {
 namespace {
@@ -376,6 +377,53 @@ TEST(NativeDriver, EvictsExactlyThePathItIsTold) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->guarantee, driver::EvictGuarantee::kExact);
   EXPECT_EQ(report->blocks, 2u);
+}
+
+// Named as the gateway names a prompt's units, so that what is told of a cache can be compared with
+// what a prompt needs.
+TEST(NativeDriver, TellsWhatItsCacheHoldsByTheKeysOfUnits) {
+  TinyDriver driver;
+  std::vector<wire::KvEventBatch> told;
+  driver->Subscribe([&told](const wire::KvEventBatch& batch) { told.push_back(batch); });
+  const Ask ask{.prompt = Tokens(45), .sampling = Greedy(6), .salt = "alice"};
+  driver.Run(ask);
+  std::vector<uint64_t> stored;
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].sequence, i);
+    EXPECT_EQ(told[i].generation, 0u);
+    EXPECT_GT(told[i].time_s, 1e9);
+    for (const wire::KvEvent& event : told[i].events) {
+      ASSERT_EQ(event.kind, wire::KvEvent::Kind::kStored);
+      EXPECT_EQ(event.block_size, 16);
+      EXPECT_EQ(event.cache_salt, stored.empty() ? "alice" : "");
+      EXPECT_EQ(event.parent_hash, stored.empty() ? std::nullopt : std::optional(stored.back()));
+      stored.insert(stored.end(), event.block_hashes.begin(), event.block_hashes.end());
+      tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+    }
+  }
+  // Two blocks of the prompt, and one that the answer filled.
+  ASSERT_EQ(tokens.size(), 48u);
+  EXPECT_TRUE(std::equal(ask.prompt.begin(), ask.prompt.end(), tokens.begin()));
+  EXPECT_EQ(stored, kv::UnitKeys("alice", tokens));
+
+  told.clear();
+  driver.Run(ask);
+  EXPECT_TRUE(told.empty()) << "nothing new";
+  driver->Evict({.scope = driver::EvictScope::kPrefix,
+                 .tokens = std::vector<int32_t>(ask.prompt.begin(), ask.prompt.begin() + 20),
+                 .cache_salt = "alice"},
+                [](const Result<driver::EvictReport>&) {});
+  driver->Step();
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_EQ(told[0].events.size(), 1u);
+  EXPECT_EQ(told[0].events[0].kind, wire::KvEvent::Kind::kRemoved);
+  EXPECT_EQ(told[0].events[0].block_hashes, (std::vector<uint64_t>{stored[2], stored[1]}));
+  driver->Evict({.scope = driver::EvictScope::kAll, .tokens = {}, .cache_salt = {}},
+                [](const Result<driver::EvictReport>&) {});
+  driver->Step();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].events[0].kind, wire::KvEvent::Kind::kCleared);
 }
 
 TEST(NativeDriver, FailsAloneWhenItsKvIsNotFinite) {

@@ -1,10 +1,19 @@
 #include "engine/scheduler.h"
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <numeric>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "kv/event_log.h"
+#include "kv/unit_keys.h"
 
 namespace fak::engine {
 namespace {
@@ -204,6 +213,133 @@ TEST_F(SchedulerTest, LimitsRowsThatAreScored) {
   scored.score_prompt = true;
   EXPECT_EQ(Step(), (Rows{{&scored, 6}}));
   EXPECT_EQ(Step(), (Rows{{&scored, 4}}));
+}
+
+// What a consumer of KV events knows of a cache: each block's parent and tokens, by its name.
+class CacheModel {
+ public:
+  void Apply(const std::vector<wire::KvEvent>& events) {
+    for (const wire::KvEvent& event : events) {
+      switch (event.kind) {
+        case wire::KvEvent::Kind::kStored: Store(event); break;
+        case wire::KvEvent::Kind::kRemoved:
+          for (const uint64_t name : event.block_hashes) {
+            EXPECT_EQ(blocks_.erase(name), 1u) << "removed and not stored";
+          }
+          break;
+        case wire::KvEvent::Kind::kCleared: blocks_.clear(); break;
+      }
+    }
+  }
+  // Every block's parent is there, or the block starts a prompt.
+  bool whole() const {
+    return std::all_of(blocks_.begin(), blocks_.end(), [this](const auto& block) {
+      return block.second.starts || blocks_.contains(block.second.parent);
+    });
+  }
+  size_t size() const { return blocks_.size(); }
+  // Blocks of the longest known prefix.
+  size_t Known(std::string_view salt, std::span<const int32_t> tokens) const {
+    uint64_t before = kv::RootKey(salt);
+    for (size_t at = 0; at + 4 <= tokens.size(); at += 4) {
+      const uint64_t name = kv::BlockKey(before, tokens.subspan(at, 4));
+      const auto found = blocks_.find(name);
+      if (found == blocks_.end() ||
+          !std::ranges::equal(found->second.tokens, tokens.subspan(at, 4)) ||
+          (at == 0 ? found->second.salt != salt : found->second.parent != before)) {
+        return at / 4;
+      }
+      before = name;
+    }
+    return tokens.size() / 4;
+  }
+
+ private:
+  struct Block {
+    bool starts = false;
+    uint64_t parent = 0;
+    std::string salt;
+    std::vector<int32_t> tokens;
+  };
+
+  void Store(const wire::KvEvent& event) {
+    ASSERT_EQ(event.tokens.size(), event.block_hashes.size() * 4);
+    for (size_t i = 0; i < event.block_hashes.size(); ++i) {
+      Block block;
+      block.starts = i == 0 && !event.parent_hash;
+      block.parent = i > 0 ? event.block_hashes[i - 1] : event.parent_hash.value_or(0);
+      block.salt = block.starts ? event.cache_salt : "";
+      const auto begin = event.tokens.begin() + static_cast<ptrdiff_t>(4 * i);
+      block.tokens.assign(begin, begin + 4);
+      EXPECT_TRUE(blocks_.emplace(event.block_hashes[i], std::move(block)).second)
+          << "stored twice";
+    }
+  }
+
+  std::map<uint64_t, Block> blocks_;
+};
+
+// Under random arrivals, cancels, evictions and preemptions, whoever replays the events knows of
+// every prompt exactly the blocks that the prefix tree holds, and of no others.
+TEST_F(SchedulerTest, KvEventsReplayedAreTheContentOfTheTree) {
+  uint64_t preemptions = 0;
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937 random(seed);
+    kv::EventLog log;
+    CacheModel model;
+    sequences_.clear();
+    scheduler_.reset();
+    tree_.reset();
+    Start({.max_num_seqs = 6, .max_num_batched_tokens = 24}, 24);
+    tree_->set_event_log(&log);
+    for (int step = 0; step < 400; ++step) {
+      if (scheduler_->waiting() < 4 && random() % 3 == 0) {
+        Sequence& sequence = sequences_.emplace_back();
+        sequence.salt = random() % 2 == 0 ? "" : "tenant";
+        sequence.arrival = sequences_.size();
+        sequence.arrival_ns = clock_.NowNs();
+        sequence.prompt_tokens = 1 + random() % 40;
+        for (uint32_t i = 0; i < sequence.prompt_tokens; ++i) {  // few tokens: much is shared
+          sequence.tokens.push_back(i < 8 ? 1 : static_cast<int32_t>(random() % 2));
+        }
+        scheduler_->Add(sequence);
+      }
+      Step();
+      for (Sequence& sequence : sequences_) {
+        const bool done = sequence.tokens.size() >= sequence.prompt_tokens + 12u;
+        if (sequence.state != Sequence::State::kEnded && (done || random() % 60 == 0)) {
+          scheduler_->Remove(sequence, random() % 8 != 0);
+        }
+      }
+      const auto chance = random() % 100;
+      if (chance == 0) {
+        tree_->Clear();
+      } else if (chance < 4 && !sequences_.empty()) {
+        const Sequence& named = sequences_[random() % sequences_.size()];
+        tree_->Prune(named.salt, std::span(named.tokens).first(1 + random() % named.tokens.size()));
+      }
+      model.Apply(log.Take());
+      ASSERT_TRUE(model.whole()) << "seed " << seed << " step " << step;
+      std::set<uint64_t> held;  // by the tree
+      for (const Sequence& sequence : sequences_) {
+        const auto match = tree_->Find(sequence.salt, sequence.tokens,
+                                       static_cast<uint32_t>(sequence.tokens.size()));
+        for (const kv::BlockId block : match.blocks) {
+          pool_->Release(block);
+        }
+        ASSERT_EQ(model.Known(sequence.salt, sequence.tokens), match.tokens / 4)
+            << "seed " << seed << " step " << step;
+        uint64_t name = kv::RootKey(sequence.salt);
+        for (size_t at = 0; at + 4 <= match.tokens; at += 4) {
+          name = kv::BlockKey(name, std::span(sequence.tokens).subspan(at, 4));
+          held.insert(name);
+        }
+      }
+      ASSERT_EQ(model.size(), held.size()) << "seed " << seed << " step " << step;
+    }
+    preemptions += scheduler_->preemptions();
+  }
+  EXPECT_GT(preemptions, 0u);
 }
 
 }  // namespace

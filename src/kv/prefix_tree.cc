@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "kv/unit_keys.h"
 
 namespace fak::kv {
 namespace {
@@ -37,6 +38,7 @@ struct PrefixTree::Node {
   StateSlot state = tensor::kNoState;
   Node* parent = nullptr;
   uint64_t used = 0;
+  uint64_t key = 0;  // BlockKey() of a whole block, RootKey() of a root
   // Siblings in lexicographic order: the one that shares most with a given text is a neighbour of
   // the place where that text would be inserted.
   std::map<std::vector<int32_t>, std::unique_ptr<Node>, TokensLess> children;
@@ -70,12 +72,18 @@ PrefixTree::PrefixTree(BlockPool& pool, uint32_t block_size)
     : pool_(pool), block_size_(block_size), forest_(std::make_unique<Forest>()) {}
 
 PrefixTree::~PrefixTree() {
+  maybe_log_ = nullptr;
   Clear();
 }
 
 PrefixTree::Node& PrefixTree::Root(std::string_view salt) {
   const auto found = forest_->roots.find(salt);
-  return found != forest_->roots.end() ? found->second : forest_->roots[std::string(salt)];
+  if (found != forest_->roots.end()) {
+    return found->second;
+  }
+  Node& root = forest_->roots[std::string(salt)];
+  root.key = RootKey(salt);
+  return root;
 }
 
 void PrefixTree::AddLeaf(Node& node) {
@@ -152,6 +160,12 @@ void PrefixTree::Insert(std::string_view salt, Tokens tokens, std::span<const Bl
     node->children.emplace(child->tokens, std::move(added));
     ++nodes_;
     Touch(*child);
+    if (filled.size() == block_size_) {
+      child->key = BlockKey(node->key, filled);
+      if (maybe_log_ != nullptr) {
+        maybe_log_->Stored(salt, node->parent == nullptr, node->key, child->key, filled);
+      }
+    }
     node = child;
   }
   if (state != tensor::kNoState) {
@@ -164,6 +178,9 @@ void PrefixTree::Insert(std::string_view salt, Tokens tokens, std::span<const Bl
 }
 
 void PrefixTree::Drop(Node& node) {
+  if (maybe_log_ != nullptr && node.tokens.size() == block_size_) {
+    maybe_log_->Removed(node.key);
+  }
   RemoveLeaf(node);
   pool_.SetCached(node.block, false);
   pool_.Release(node.block);
@@ -247,6 +264,7 @@ void PrefixTree::DropEmptyRoots() {
 }
 
 uint32_t PrefixTree::Clear() {
+  EventLog* const maybe_log = std::exchange(maybe_log_, nullptr);  // one event for all
   uint32_t dropped = 0;
   for (auto& [salt, root] : forest_->roots) {
     while (!root.children.empty()) {
@@ -254,6 +272,10 @@ uint32_t PrefixTree::Clear() {
     }
   }
   forest_->roots.clear();
+  maybe_log_ = maybe_log;
+  if (maybe_log_ != nullptr && dropped > 0) {
+    maybe_log_->Cleared();
+  }
   return dropped;
 }
 

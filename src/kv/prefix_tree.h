@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kv/block_pool.h"
+#include "kv/event_log.h"
 
 namespace fak::kv {
 
@@ -25,6 +26,10 @@ class PrefixTree {
   ~PrefixTree();
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
+
+  // Tells of every whole block that enters or leaves the tree from now on, by its BlockKey(). The
+  // log outlives the tree, or null is set.
+  void set_event_log(EventLog* maybe_log) { maybe_log_ = maybe_log; }
 
   struct Match {
     std::vector<BlockId> blocks;  // the caller holds each; the last may be matched in part
@@ -74,6 +79,7 @@ class PrefixTree {
   const uint32_t block_size_;
   std::unique_ptr<Forest> forest_;
   std::vector<StateSlot> released_states_;
+  EventLog* maybe_log_ = nullptr;
   uint64_t nodes_ = 0;
   uint64_t clock_ = 0;
 };

@@ -205,5 +205,57 @@ TEST(PrefixTree, AgreesWithAListOfPaths) {
   EXPECT_EQ(pool.cached_only(), 0u);
 }
 
+TEST_F(PrefixTreeTest, TellsOfWholeBlocksOnly) {
+  EventLog log;
+  tree_.set_event_log(&log);
+  Remember(Iota(0, 6), "salt");
+  auto events = log.Take();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, wire::KvEvent::Kind::kStored);
+  EXPECT_EQ(events[0].block_hashes.size(), 1u);
+  EXPECT_EQ(events[0].tokens, Iota(0, 4));
+  EXPECT_EQ(events[0].block_size, 4);
+  EXPECT_EQ(events[0].parent_hash, std::nullopt);
+  EXPECT_EQ(events[0].cache_salt, "salt");
+  const uint64_t first = events[0].block_hashes[0];
+
+  // The rest of the second block, and a third, continue the first and each other.
+  Remember(Iota(0, 12), "salt");
+  events = log.Take();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].parent_hash, first);
+  EXPECT_EQ(events[0].cache_salt, "");
+  EXPECT_EQ(events[0].block_hashes.size(), 2u);
+  EXPECT_EQ(events[0].tokens, Iota(4, 8));
+  const std::vector<uint64_t> rest = events[0].block_hashes;
+
+  Remember(Iota(0, 12), "salt");
+  EXPECT_TRUE(log.empty()) << "known already";
+  EXPECT_EQ(tree_.Evict(2), 2u);
+  events = log.Take();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, wire::KvEvent::Kind::kRemoved);
+  EXPECT_EQ(events[0].block_hashes, (std::vector<uint64_t>{rest[1], rest[0]}));
+  tree_.Prune("salt", Iota(0, 2));
+  events = log.Take();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].block_hashes, std::vector<uint64_t>{first});
+}
+
+TEST_F(PrefixTreeTest, TellsOfAClearanceOnceAndOfNothingBeforeIt) {
+  EventLog log;
+  tree_.set_event_log(&log);
+  tree_.Clear();
+  EXPECT_TRUE(log.empty());
+  Remember(Iota(0, 12));
+  Remember(Iota(50, 4));
+  tree_.Clear();
+  Remember(Iota(0, 4));
+  const auto events = log.Take();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, wire::KvEvent::Kind::kCleared);
+  EXPECT_EQ(events[1].tokens, Iota(0, 4));
+}
+
 }  // namespace
 }  // namespace fak::kv

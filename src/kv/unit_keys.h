@@ -17,4 +17,10 @@ inline constexpr size_t kUnitBytes = 64;
 std::vector<uint64_t> UnitKeys(std::string_view salt, std::span<const int32_t> tokens);
 std::vector<uint64_t> UnitKeys(std::string_view salt, std::string_view text);
 
+// The same step by step: the key before a first token, and the key at the end of tokens that follow
+// a key. A block of whole units has the key of its last unit; it is what we call the block in KV
+// events.
+uint64_t RootKey(std::string_view salt);
+uint64_t BlockKey(uint64_t before, std::span<const int32_t> tokens);
+
 }  // namespace fak::kv
