@@ -17,6 +17,7 @@
 #include "cli/verbs.h"
 #include "engine/native_driver.h"
 #include "gateway/gateway.h"
+#include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
 
@@ -37,6 +38,8 @@ struct ServeFlags {
   std::vector<std::string> slos;
   std::string ssl_certfile;
   std::string ssl_keyfile;
+  std::string kv_events_config;
+  bool allow_public_kv_events = false;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
@@ -123,6 +126,38 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
                                         .source = "gateway"});
   served.about = "in front of " + Join(flags.upstream.upstreams, ", ");
   return served;
+}
+
+// Null when no KV events are wanted. Before the driver starts.
+Result<std::unique_ptr<gateway::KvEventPublisher>> PublishKvEvents(const ServeFlags& flags,
+                                                                   driver::EngineDriver& driver,
+                                                                   std::string& sources) {
+  if (flags.kv_events_config.empty()) {
+    return nullptr;
+  }
+  TRY_ASSIGN(const gateway::KvEventsConfig config,
+             gateway::ParseKvEventsConfig(flags.kv_events_config));
+  if (!flags.upstream.upstreams.empty()) {
+    return Fail(Code::kInvalidArgument,
+                "--kv-events-config is for a model that is served here: an upstream publishes its "
+                "own",
+                "--kv-events-config");
+  }
+  if (!config.enabled()) {
+    return nullptr;
+  }
+  auto publisher = gateway::KvEventPublisher::Start(config, flags.allow_public_kv_events,
+                                                    *driver.maybe_kv_events());
+  if (!publisher) {
+    Error error = Within("--kv-events-config", publisher.error());
+    if (error.code == Code::kPermissionDenied) {
+      error.detail += " (--allow-public-kv-events)";
+    }
+    return Fail(std::move(error));
+  }
+  sources = gateway::KvEventPublisher::Describe(config, **publisher).Dump();
+  Log(LogLevel::kInfo, "KV events on {}", (*publisher)->endpoint());
+  return publisher;
 }
 
 // A signal, waited for.
@@ -263,15 +298,19 @@ Status Serve(const ServeFlags& flags) {
 
   TRY_ASSIGN(std::vector<metrics::Slo> slos, ReadSlos(flags));
   metrics::Registry metrics(std::move(slos));
+  std::string kv_event_sources;
+  std::unique_ptr<gateway::KvEventPublisher> kv_events;  // the driver calls it, so it goes later
   TRY_ASSIGN(Served served, flags.upstream.upstreams.empty() ? MakeNative(flags, metrics, stop)
                                                              : MakeRidden(flags, metrics));
+  TRY_ASSIGN(kv_events, PublishKvEvents(flags, *served.driver, kv_event_sources));
   TRY(served.driver->Start());
   gateway::Gateway front({.served_names = served.names,
                           .maybe_card = served.maybe_card,
                           .keys = std::move(keys),
                           .trust_request_chat_template = flags.trust_request_chat_template,
                           .cors_origin = flags.allowed_origin,
-                          .request_timeout_ms = std::llround(flags.request_timeout_s * 1000)},
+                          .request_timeout_ms = std::llround(flags.request_timeout_s * 1000),
+                          .kv_event_sources = kv_event_sources},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));
@@ -336,6 +375,10 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
       ->allow_extra_args(false);
   verb.add_option("--ssl-certfile", flags.ssl_certfile, "PEM certificate chain: serve TLS");
   verb.add_option("--ssl-keyfile", flags.ssl_keyfile, "PEM key of the certificate");
+  verb.add_option("--kv-events-config", flags.kv_events_config,
+                  "Publish KV events over ZeroMQ: JSON with vLLM's keys");
+  verb.add_flag("--allow-public-kv-events", flags.allow_public_kv_events,
+                "Publish them, token ids in clear, where others than this machine can read");
   verb.add_option("--log-level", flags.log_level, "debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();

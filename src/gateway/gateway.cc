@@ -96,6 +96,7 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"GET", "/openapi.json", &Gateway::OpenApi},
       Route{"GET", "/v1/fak/load", &Gateway::Load},
       Route{"POST", "/v1/fak/cache/evict", &Gateway::Evict, false, true},
+      Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
   };
   return kRoutes;
 }

@@ -32,6 +32,7 @@ struct GatewayOptions {
   std::string cors_origin;
   size_t prepare_threads = 1;
   int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
+  std::string kv_event_sources;  // JSON that GET /kv_event_sources answers; empty: 404
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
@@ -108,6 +109,7 @@ class Gateway final : public net::HttpHandler {
   // A request whose engine speaks its wire.
   void Pass(std::shared_ptr<Call> call, wire::Surface surface);
   void TokenizeRemotely(std::shared_ptr<Call> call, const Json& document);
+  void KvEventSources(std::shared_ptr<Call> call);
   void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
                 std::shared_ptr<const Json> document);
 

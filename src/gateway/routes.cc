@@ -245,4 +245,13 @@ void Gateway::Load(std::shared_ptr<Call> call) {
   Answer(*call, 200, std::move(body));
 }
 
+// As vLLM answers it: where the KV events are, by data-parallel rank.
+void Gateway::KvEventSources(std::shared_ptr<Call> call) {
+  if (options_.kv_event_sources.empty()) {
+    Refuse(*call, {Code::kNotFound, "no KV events are published: --kv-events-config"});
+    return;
+  }
+  Answer(*call, 200, options_.kv_event_sources);
+}
+
 }  // namespace fak::gateway
