@@ -61,7 +61,7 @@ Status ZmqPublisher::OpenSockets() {
            .bind = true,
            .allow_public = options_.allow_public,
            .queue_max = static_cast<int>(std::min<size_t>(options_.buffer_steps, 1 << 24)) + 16},
-          {.on_message = [this](std::vector<std::string> request) { Replay(request); }}));
+          {.on_message = [this](const std::vector<std::string>& request) { Replay(request); }}));
   replay_endpoint_ = replay_->bound_to();
   return {};
 }

@@ -87,13 +87,16 @@ Result<std::unique_ptr<ZmqSocket>> ZmqSocket::Open(ZmqLoop& loop, ZmqSocketOptio
 }
 
 Status ZmqSocket::Configure(const ZmqSocketOptions& options) {
-  const int on = 1;
+  // With it libzmq maps IPv4 addresses into IPv6, which a machine without IPv6 can't bind.
+  const std::string& host = options.endpoint.host;
+  const int ipv6 =
+      host.find_first_not_of("0123456789.*") != std::string::npos && host != "localhost";
   const int no_linger = 0;
   const auto frame_max = static_cast<int64_t>(limits::kZmqFrameBytesMax);
   const auto set = [this](int option, const void* value, size_t size) {
     return zmq_setsockopt(socket_, option, value, size) == 0;
   };
-  bool fine = set(ZMQ_LINGER, &no_linger, sizeof no_linger) && set(ZMQ_IPV6, &on, sizeof on) &&
+  bool fine = set(ZMQ_LINGER, &no_linger, sizeof no_linger) && set(ZMQ_IPV6, &ipv6, sizeof ipv6) &&
               set(ZMQ_SNDHWM, &options.queue_max, sizeof options.queue_max) &&
               set(ZMQ_RCVHWM, &options.queue_max, sizeof options.queue_max) &&
               set(ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max);

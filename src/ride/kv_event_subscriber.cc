@@ -31,9 +31,11 @@ class KvEventSubscriber::Rank {
   const KvEventFeedStats& stats() const { return feed_.stats(); }
 
  private:
+  using Frames = std::vector<std::string>;
+
   void Connect() {
     auto opened = Open(ZmqPattern::kSubscribe, where_.endpoint,
-                       {.on_message = [this](std::vector<std::string> m) { feed_.OnMessage(m); },
+                       {.on_message = [this](const Frames& frames) { feed_.OnMessage(frames); },
                         .on_connected = [this] { feed_.OnConnected(); },
                         .on_disconnected =
                             [this] {
@@ -60,7 +62,7 @@ class KvEventSubscriber::Rank {
   void AskReplay(uint64_t first) {
     StopReplay();
     auto opened = Open(ZmqPattern::kDealer, where_.replay_endpoint,
-                       {.on_message = [this](std::vector<std::string> m) { TakeReplay(m); }});
+                       {.on_message = [this](const Frames& frames) { TakeReplay(frames); }});
     const std::string number = net::BigEndian64(first);
     const std::array<std::string_view, 2> request = {"", number};
     Status sent = opened ? (*opened)->Send(request) : Status(Fail(opened.error()));
@@ -74,7 +76,7 @@ class KvEventSubscriber::Rank {
     silence_.ArmMs(sent ? owner_.replay_timeout_ms_ : 0);
   }
 
-  void TakeReplay(const std::vector<std::string>& frames) {
+  void TakeReplay(const Frames& frames) {
     silence_.ArmMs(owner_.replay_timeout_ms_);
     if (!feed_.OnReplayed(frames)) {
       StopReplay();
