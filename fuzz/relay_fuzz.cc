@@ -23,7 +23,8 @@ class CountingSink final : public fak::driver::EventSink {
 
 }  // namespace
 
-// An upstream's answer of each wire, streamed and whole, cut in two: every answer ends exactly once.
+// An upstream's answer of each wire, streamed and whole, cut in two: every answer ends exactly
+// once.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {
     return 0;

@@ -28,9 +28,9 @@ class Exchange final : public driver::EventSink {
   using OnEnd = std::function<void(const ExchangeEnd&)>;
 
   // headers: of every answer, whatever it is. request_id: as the client knows it.
-  Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
-           net::HttpHeaders headers, std::string request_id,
-           std::shared_ptr<net::ResponseWriter> response, const Clock& clock, OnEnd on_end);
+  Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head, net::HttpHeaders headers,
+           std::string request_id, std::shared_ptr<net::ResponseWriter> response,
+           const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
   // The request never reached the driver, or was refused by it.

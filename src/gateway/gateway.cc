@@ -256,7 +256,8 @@ net::HttpResponse Gateway::Refusal(const Call& call, const Error& error, int sta
   end.error = error;
   LogAccess(call, end);
   const wire::Surface surface = DialectOf(Canonical(call.request.path()));
-  return {status, std::move(headers), wire::ErrorBody(surface, error, status, call.context.shown_id)};
+  return {status, std::move(headers),
+          wire::ErrorBody(surface, error, status, call.context.shown_id)};
 }
 
 void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {

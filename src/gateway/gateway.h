@@ -32,7 +32,7 @@ struct GatewayOptions {
   std::string cors_origin;
   size_t prepare_threads = 1;
   int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
-  std::string kv_event_sources;  // JSON that GET /kv_event_sources answers; empty: 404
+  std::string kv_event_sources;    // JSON that GET /kv_event_sources answers; empty: 404
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads

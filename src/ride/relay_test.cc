@@ -58,7 +58,7 @@ constexpr std::string_view kStream =
     "data: [DONE]\n\n";
 
 std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes, size_t cut,
-                                 bool streamed = true, bool withhold_usage = false) {
+                                   bool streamed = true, bool withhold_usage = false) {
   auto collector = std::make_shared<Collector>();
   Relay relay(collector, surface, streamed, withhold_usage);
   relay.Feed(bytes.substr(0, cut));
@@ -68,7 +68,7 @@ std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes
 }
 
 std::shared_ptr<Collector> Relayed(std::string_view bytes, size_t cut, bool streamed = true,
-                               bool withhold_usage = false) {
+                                   bool withhold_usage = false) {
   return RelayOn(wire::Surface::kChat, bytes, cut, streamed, withhold_usage);
 }
 
@@ -106,10 +106,10 @@ TEST(Relay, DoneAloneIsNoSuccess) {
 }
 
 TEST(Relay, AnErrorFrameUnderStatus200IsAnError) {
-  const auto events =
-      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
-          "data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\ndata: [DONE]\n\n",
-          0);
+  const auto events = Relayed(
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"
+      "data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\ndata: [DONE]\n\n",
+      0);
   ASSERT_TRUE(events->error_);
   EXPECT_THAT(events->error_->detail, HasSubstr("engine died"));
   EXPECT_EQ(events->text_, "a");
@@ -119,21 +119,22 @@ TEST(Relay, RefusesIndexesThatNoAnswerHas) {
   for (const char* index : {"-1", "128", "4294967295", "9223372036854775807"}) {
     const std::string number(index);
     EXPECT_TRUE(Relayed("data: {\"choices\":[{\"index\":" + number +
-                        ",\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n",
-                    0)
+                            ",\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n",
+                        0)
                     ->error_ ||
                 number == "4294967295" || number == "9223372036854775807")
         << index;
     const auto call =
         Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":" + number +
-                ",\"id\":\"x\"}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
-            0);
+                    ",\"id\":\"x\"}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
+                0);
     EXPECT_EQ(call->ends_, 1) << index;
   }
-  EXPECT_TRUE(Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":-1}]},"
-                  "\"finish_reason\":\"tool_calls\"}]}\n\n",
-                  0)
-                  ->error_);
+  EXPECT_TRUE(
+      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":-1}]},"
+              "\"finish_reason\":\"tool_calls\"}]}\n\n",
+              0)
+          ->error_);
 }
 
 TEST(Relay, RefusesEventsThatAreNoJson) {
@@ -215,9 +216,9 @@ TEST(Relay, AnErrorEventEndsMessages) {
 TEST(Relay, TakesAWholeMessage) {
   const auto events =
       RelayOn(wire::Surface::kMessages,
-            R"({"type":"message","content":[{"type":"text","text":"hi"}],)"
-            R"("stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}})",
-            0, false);
+              R"({"type":"message","content":[{"type":"text","text":"hi"}],)"
+              R"("stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}})",
+              0, false);
   EXPECT_FALSE(events->error_);
   EXPECT_EQ(events->text_, "hi");
   EXPECT_EQ(events->usage_->prompt_tokens, 3);
@@ -275,19 +276,19 @@ TEST(Relay, PassesDocumentsThatNeedNoFinish) {
 }
 
 TEST(Relay, ReadsReasoningUnderBothNamesAndTokenIds) {
-  const auto events =
-      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"a\"}}]}\n\n"
-          "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"b\"}}]}\n\n"
-          "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"c\"},\"token_ids\":[5,6],"
-          "\"finish_reason\":\"stop\"}]}\n\n",
-          0);
+  const auto events = Relayed(
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"a\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"b\"}}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"c\"},\"token_ids\":[5,6],"
+      "\"finish_reason\":\"stop\"}]}\n\n",
+      0);
   EXPECT_EQ(events->reasoning_, "ab");
   EXPECT_EQ(events->tokens_, (std::vector<int32_t>{5, 6}));
 }
 
 TEST(Relay, AFinishThatNoModelChoseIsAnErrorReason) {
-  const auto events =
-      Relayed("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n", 0);
+  const auto events = Relayed(
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n", 0);
   EXPECT_EQ(events->reason_, wire::FinishReason::kError);
 }
 

@@ -124,7 +124,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   std::shared_ptr<const Endpoint> maybe_endpoint_;
   bool up_ = false;
   bool probe_ended_ = false;  // once
-  std::string why_down_;  // names the upstream
+  std::string why_down_;      // names the upstream
   bool started_ = false;
 };
 

@@ -23,7 +23,8 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
 };
 
 UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, const Adapter& adapter,
-                                 std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay)
+                                 std::string request_id, std::string upstream_id,
+                                 std::unique_ptr<Relay> relay)
     : owner_(owner),
       adapter_(adapter),
       request_id_(std::move(request_id)),
@@ -85,9 +86,8 @@ void UpstreamRequest::ArmDeadline(net::EventLoop& loop, const driver::Prepared& 
   if (!prepared.deadline_ns) {
     return;
   }
-  deadline_.emplace(loop.timers(), [this, error = DeadlineError(prepared)] {
-    owner_.End(request_id_, error);
-  });
+  deadline_.emplace(loop.timers(),
+                    [this, error = DeadlineError(prepared)] { owner_.End(request_id_, error); });
   deadline_->ArmMs(
       std::max<int64_t>(0, (*prepared.deadline_ns - loop.NowNs() + kNsPerMs - 1) / kNsPerMs));
 }

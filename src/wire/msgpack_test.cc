@@ -119,7 +119,11 @@ TEST(Msgpack, WholeValuesAreTakenAtAnyDepth) {
   EXPECT_EQ(MsgpackReader(closed).NextWhole()->size(), closed.size());
   EXPECT_FALSE(MsgpackReader(deep).NextWhole().has_value());
   // {"a": [1, {"b": nil}], "c": extension}, then 7
-  const std::string text = Bytes("82a1619201" "81a162c0" "a163d60501020304" "07");
+  const std::string text = Bytes(
+      "82a1619201"
+      "81a162c0"
+      "a163d60501020304"
+      "07");
   MsgpackReader reader(text);
   ASSERT_TRUE(reader.NextWhole().has_value());
   EXPECT_EQ(reader.Next()->AsInt(), 7);
@@ -127,9 +131,9 @@ TEST(Msgpack, WholeValuesAreTakenAtAnyDepth) {
 }
 
 TEST(Msgpack, ExtensionsOfEachFormAreTakenWhole) {
-  for (const char* hex : {"d405aa", "d505aaaa", "d605aaaaaaaa", "d705aaaaaaaaaaaaaaaa",
-                          "d805aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "c70105aa", "c8000105aa",
-                          "c90000000105aa"}) {
+  for (const char* hex :
+       {"d405aa", "d505aaaa", "d605aaaaaaaa", "d705aaaaaaaaaaaaaaaa",
+        "d805aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "c70105aa", "c8000105aa", "c90000000105aa"}) {
     const std::string text = Bytes(hex);
     const MsgpackToken token = One(text);
     EXPECT_EQ(token.kind, Kind::kExtension) << hex;
@@ -141,11 +145,39 @@ TEST(Msgpack, ExtensionsOfEachFormAreTakenWhole) {
 
 TEST(Msgpack, WhatIsCutIsCorruptAndSaysWhere) {
   // One of every form, cut before its last byte.
-  for (const char* hex :
-       {"", "c1", "cc", "cd01", "ce010101", "cf01010101010101", "d0", "d101", "d2010101",
-        "d301010101010101", "ca010101", "cb01010101010101", "a26f", "d9", "d90261",
-        "da00", "db000000", "c4", "c40261", "c50001", "c600000001", "c7", "c701", "c70105", "d405",
-        "d4", "d7050101", "92c0", "81c0", "dc0002c0", "dd00000001", "de0001c0", "df00000001c0"}) {
+  for (const char* hex : {"",
+                          "c1",
+                          "cc",
+                          "cd01",
+                          "ce010101",
+                          "cf01010101010101",
+                          "d0",
+                          "d101",
+                          "d2010101",
+                          "d301010101010101",
+                          "ca010101",
+                          "cb01010101010101",
+                          "a26f",
+                          "d9",
+                          "d90261",
+                          "da00",
+                          "db000000",
+                          "c4",
+                          "c40261",
+                          "c50001",
+                          "c600000001",
+                          "c7",
+                          "c701",
+                          "c70105",
+                          "d405",
+                          "d4",
+                          "d7050101",
+                          "92c0",
+                          "81c0",
+                          "dc0002c0",
+                          "dd00000001",
+                          "de0001c0",
+                          "df00000001c0"}) {
     const std::string text = Bytes(hex);
     const auto whole = MsgpackReader(text).NextWhole();
     ASSERT_FALSE(whole.has_value()) << hex;
