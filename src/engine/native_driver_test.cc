@@ -413,14 +413,14 @@ TEST(NativeDriver, TellsWhatItsCacheHoldsByTheKeysOfUnits) {
   driver->Evict({.scope = driver::EvictScope::kPrefix,
                  .tokens = std::vector<int32_t>(ask.prompt.begin(), ask.prompt.begin() + 20),
                  .cache_salt = "alice"},
-                [](const Result<driver::EvictReport>&) {});
+                [](const std::vector<driver::EvictOutcome>&) {});
   driver->Step();
   ASSERT_EQ(told.size(), 1u);
   ASSERT_EQ(told[0].events.size(), 1u);
   EXPECT_EQ(told[0].events[0].kind, wire::KvEvent::Kind::kRemoved);
   EXPECT_EQ(told[0].events[0].block_hashes, (std::vector<uint64_t>{stored[2], stored[1]}));
   driver->Evict({.scope = driver::EvictScope::kAll, .tokens = {}, .cache_salt = {}},
-                [](const Result<driver::EvictReport>&) {});
+                [](const std::vector<driver::EvictOutcome>&) {});
   driver->Step();
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[1].events[0].kind, wire::KvEvent::Kind::kCleared);

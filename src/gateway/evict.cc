@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "base/limits.h"
 #include "gateway/gateway.h"
 #include "gateway/http_status.h"
 #include "text/tokenizer.h"
@@ -47,19 +46,16 @@ Result<std::vector<int32_t>> PathOf(const Json& document, wire::Fields& fields,
   }
   std::vector<int32_t> path;
   if (ids != nullptr) {
-    const Json::Array none;
-    for (const Json& each : ids->is_array() ? ids->array() : none) {
-      const auto id = each.is_number() ? each.AsInt() : std::nullopt;
-      if (!id || *id < 0 || *id > limits::kVocabularyMax) {
-        return Fail(Code::kInvalidArgument, "token_ids: must be a list of token ids", "token_ids");
-      }
-      path.push_back(static_cast<int32_t>(*id));
+    auto tokens = wire::TokenIdsOf(*ids);
+    if (!tokens) {
+      return Fail(Code::kInvalidArgument, "token_ids: must be a list of token ids", "token_ids");
     }
+    path = *std::move(tokens);
   } else if (maybe_card == nullptr) {
     return path;
   } else if (messages != nullptr) {
     TRY_ASSIGN(const wire::Turn turn, wire::DecodeChatRequest(document));
-    TRY_ASSIGN(driver::PreparedPrompt prepared, PrepareChat(turn, *maybe_card, wall_ns));
+    TRY_ASSIGN(driver::PreparedPrompt prepared, PrepareChat(turn, *maybe_card, 0, wall_ns));
     path = std::move(prepared.tokens);
   } else {
     path = maybe_card->tokenizer->Encode(*prompt, {.add_special = true, .parse_special = true});

@@ -28,11 +28,13 @@ void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
   json.EndObject();
 }
 
-Result<std::vector<int32_t>> TokensOf(const Json& document, const std::string& field) {
-  const Json* tokens = document.Find(field);
+Result<std::vector<int32_t>> TokensOf(const Json& document, int32_t vocabulary) {
+  const Json* tokens = document.Find("tokens");
   auto ids = tokens == nullptr ? std::nullopt : wire::TokenIdsOf(*tokens);
-  if (!ids) {
-    return Fail(Code::kInvalidArgument, field + ": must be a list of token ids", field);
+  if (!ids || std::any_of(ids->begin(), ids->end(), [&](int32_t id) { return id >= vocabulary; })) {
+    return Fail(Code::kInvalidArgument,
+                "tokens: must be a list of token ids below " + std::to_string(vocabulary),
+                "tokens");
   }
   return *std::move(ids);
 }
@@ -177,7 +179,7 @@ void Gateway::Detokenize(std::shared_ptr<Call> call) {
     Refuse(*call, document.error());
     return;
   }
-  const auto tokens = TokensOf(*document, "tokens", options_.maybe_card->tokenizer->vocab_size());
+  const auto tokens = TokensOf(*document, options_.maybe_card->tokenizer->vocab_size());
   if (!tokens) {
     Refuse(*call, tokens.error());
     return;

@@ -116,7 +116,7 @@ TEST(KvEvents, WhatTheEnginePublishesIsWhatItsCacheHolds) {
     }
   }
   driver->Evict({.scope = driver::EvictScope::kAll, .tokens = {}, .cache_salt = {}},
-                [](const Result<driver::EvictReport>&) {});
+                [](const std::vector<driver::EvictOutcome>&) {});
   driver->Step();
   EXPECT_TRUE(belief.After(source.batches).empty());
   const ride::KvEventFeedStats stats = (*subscriber)->Stats();
