@@ -7,7 +7,6 @@ namespace fak::cli {
 std::span<const Verb> Verbs() {
   static constexpr std::array kVerbs = {
       Verb{"serve", AddServe},
-      Verb{"probe", AddProbe},
       Verb{"run", AddRun},
       Verb{"pull", AddPull},
       Verb{"list", AddList},
@@ -17,6 +16,7 @@ std::span<const Verb> Verbs() {
       Verb{"perplexity", AddPerplexity},
       Verb{"verify", AddVerify},
       Verb{"bench", AddBench},
+      Verb{"probe", AddProbe},
       Verb{"capabilities", AddCapabilities},
   };
   return kVerbs;

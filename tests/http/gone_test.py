@@ -46,17 +46,22 @@ class Gone(unittest.TestCase):
         return self.server.metrics().get("requests_total:cancelled", 0)
 
     def leave_in(self, request, stage, count=4):
-        """Sends the request, waits for the stage, and leaves, in every way."""
+        """Sends the request, waits for the stage, and leaves, in every way. On a busy machine an answer may be
+        whole before its client has left: then it is tried again."""
         for how in ("close", "reset", "half"):
-            before = self.cancelled()
-            clients = [self.server.connect() for _ in range(count)]
-            for client in clients:
-                client.sendall(request)
-            stage(clients)
-            for client in clients:
-                self.leave(client, how)
-            self.server.wait_idle()
-            self.assertEqual(self.cancelled() - before, count, how)
+            for _ in range(5):
+                before = self.cancelled()
+                clients = [self.server.connect() for _ in range(count)]
+                for client in clients:
+                    client.sendall(request)
+                stage(clients)
+                for client in clients:
+                    self.leave(client, how)
+                self.server.wait_idle()
+                cancelled = self.cancelled() - before
+                if cancelled == count:
+                    break
+            self.assertEqual(cancelled, count, how)
 
     def test_before_and_in_the_head_and_in_the_body(self):
         request = completion()
