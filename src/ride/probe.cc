@@ -57,10 +57,10 @@ struct CallSequence::State {
     void OnBody(std::string_view bytes) override {
       reply_.body += bytes.substr(0, limits::kProbeBytesMax - reply_.body.size());
     }
-    void OnDone(Status done) override {
-      if (!done) {
+    void OnDone(Status status) override {
+      if (!status) {
         reply_.status = 0;
-        reply_.body = done.error().detail;
+        reply_.body = status.error().detail;
       } else if (Result<Json> document = ParseJson(reply_.body)) {
         reply_.document = *std::move(document);
       }

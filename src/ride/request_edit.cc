@@ -105,9 +105,8 @@ wire::HttpHeaders EditHeaders(const Adapter& adapter, const UpstreamPolicy& poli
     headers.Set(adapter.rank_header, std::to_string(*policy.rank));
   }
   for (const auto& [name, value] : prepared.client_headers) {
-    const auto same = [&name = name](std::string_view each) {
-      return EqualsIgnoringCase(each, name);
-    };
+    const std::string& given = name;
+    const auto same = [&given](std::string_view each) { return EqualsIgnoringCase(each, given); };
     const bool passes =
         std::any_of(adapter.passed_headers.begin(), adapter.passed_headers.end(), same) ||
         std::any_of(policy.allowed_headers.begin(), policy.allowed_headers.end(), same);
