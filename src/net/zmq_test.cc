@@ -135,7 +135,7 @@ class ZmqTest : public ::testing::Test {
   }
   // The answers to a replay, without the empty frame before each.
   std::vector<Frames> Replay(const std::string& from, uint64_t first) {
-    Inbox inbox;
+    Inbox& inbox = inboxes_.emplace_back();
     ZmqSocket* const dealer =
         Open(Connect(ZmqPattern::kDealer, from), {.on_message = inbox.Callbacks().on_message});
     Send(dealer, {"", BigEndian64(first)});
@@ -152,13 +152,14 @@ class ZmqTest : public ::testing::Test {
     return answers;
   }
 
+  std::deque<Inbox> inboxes_;  // the loop calls them until the sockets are closed
   ZmqLoop loop_;
   std::vector<std::unique_ptr<ZmqSocket>> sockets_;
 };
 
 TEST_F(ZmqTest, WhatIsPublishedArrivesWholeAndByTopic) {
   const auto publisher = Publisher({.topic = "kv@a"});
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   Open(Connect(ZmqPattern::kSubscribe, publisher->endpoint(), "kv@"), inbox.Callbacks());
   EXPECT_EQ(inbox.Next(), Frames{"connected"});
   // The subscription may arrive after a first message: later ones follow until one comes.
@@ -267,7 +268,7 @@ TEST_F(ZmqTest, ATakenAddressIsAnError) {
 }
 
 TEST_F(ZmqTest, InprocJoinsSocketsOfOneLoop) {
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   Open({.pattern = ZmqPattern::kRouter,
         .endpoint = ParseZmqEndpoint("inproc://here").value(),
         .bind = true},
@@ -280,7 +281,7 @@ TEST_F(ZmqTest, InprocJoinsSocketsOfOneLoop) {
 }
 
 TEST_F(ZmqTest, MessagesOfTooManyFramesAreDropped) {
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   Open({.pattern = ZmqPattern::kRouter,
         .endpoint = ParseZmqEndpoint("inproc://many").value(),
         .bind = true},
@@ -295,7 +296,7 @@ TEST_F(ZmqTest, MessagesOfTooManyFramesAreDropped) {
 TEST_F(ZmqTest, TellsWhenAPeerGoesAndComesBack) {
   auto publisher = Publisher({});
   const std::string endpoint = publisher->endpoint();
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   Open(Connect(ZmqPattern::kSubscribe, endpoint), inbox.Callbacks());
   EXPECT_EQ(inbox.Next(), Frames{"connected"});
   publisher.reset();
@@ -309,7 +310,7 @@ TEST_F(ZmqTest, TellsWhenAPeerGoesAndComesBack) {
 }
 
 TEST_F(ZmqTest, ACallbackMayDestroyItsSocket) {
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   ZmqSocket* const sender = Open({.pattern = ZmqPattern::kDealer,
                                   .endpoint = ParseZmqEndpoint("inproc://gone").value(),
                                   .bind = true},
@@ -335,7 +336,7 @@ TEST_F(ZmqTest, ACallbackMayDestroyItsSocket) {
 
 TEST_F(ZmqTest, PostedTasksRunInOrderAndTimersFire) {
   std::vector<int> ran;
-  Inbox inbox;
+  Inbox& inbox = inboxes_.emplace_back();
   auto callbacks = inbox.Callbacks();
   Timer timer(loop_.timers(), [&] { callbacks.on_connected(); });
   loop_.Invoke([&] { timer.ArmMs(1); });
