@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/progress.h"
 #include "hub/store.h"
+#include "tensor/cpu_backend.h"
 
 namespace fak::cli {
 

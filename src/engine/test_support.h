@@ -19,7 +19,7 @@
 #include "base/random.h"
 #include "engine/loader.h"
 #include "engine/native_driver.h"
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 #include "tests/tiny/synthetic_model.h"
 #include "tests/tiny/vocabulary.h"
 

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "engine/verify_cells.h"
 #include "engine/verify_trace.h"
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 
 namespace fak::engine {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 
 // The matrix that `fak verify` walks: its axes, and which of its cells a run takes.
 namespace fak::engine {

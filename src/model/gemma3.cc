@@ -15,9 +15,10 @@ void Gemma3Layer(Recorder& record, uint32_t i) {
 
   const auto qkv = p.NormQkv(
       x, record.Norm("attn_norm", width),
-      record.Stack({{"attn_q", q_width}, {"attn_k", kv_width}, {"attn_v", kv_width}}, width), heads,
-      record.Norm("attn_q_norm", heads.dim), record.Norm("attn_k_norm", heads.dim));
-  p.RopeAppend(qkv, heads, window == 0 ? record.rope : record.rope_local, i);
+      record.Stack({{"attn_q", q_width}, {"attn_k", kv_width}, {"attn_v", kv_width}}, width),
+      heads);
+  p.RopeAppend(qkv, heads, window == 0 ? record.rope : record.rope_local, i,
+               record.Norm("attn_q_norm", heads.dim), record.Norm("attn_k_norm", heads.dim));
   const auto attended = p.Attention(qkv, heads, i, AttentionScale(heads.dim), window);
   p.ProjectResidual(x, attended, record.Matrix("attn_output", width, q_width),
                     record.Norm("post_attention_norm", width));

@@ -16,13 +16,13 @@ void Attend(Recorder& record, uint32_t i, Bias bias, bool head_norms) {
   const uint32_t kv_width = heads.kv_heads * heads.dim;
   ProgramBuilder& p = record.program();
 
-  const auto q_norm = head_norms ? record.Norm("attn_q_norm", heads.dim) : tensor::Norm{};
-  const auto k_norm = head_norms ? record.Norm("attn_k_norm", heads.dim) : tensor::Norm{};
   const Rows qkv = p.NormQkv(
       record.x, record.Norm("attn_norm", width),
       record.Stack({{"attn_q", q_width}, {"attn_k", kv_width}, {"attn_v", kv_width}}, width, bias),
-      heads, q_norm, k_norm);
-  p.RopeAppend(qkv, heads, record.rope, i);
+      heads);
+  const auto q_norm = head_norms ? record.Norm("attn_q_norm", heads.dim) : tensor::Norm{};
+  const auto k_norm = head_norms ? record.Norm("attn_k_norm", heads.dim) : tensor::Norm{};
+  p.RopeAppend(qkv, heads, record.rope, i, q_norm, k_norm);
   const Rows attended = p.Attention(qkv, heads, i, AttentionScale(heads.dim));
   p.ProjectResidual(record.x, attended, record.Matrix("attn_output", width, q_width));
 }

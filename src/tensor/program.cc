@@ -13,15 +13,15 @@ Rows ProgramBuilder::Embed(MatrixId table, uint32_t width, float scale) {
   return out;
 }
 
-Rows ProgramBuilder::NormQkv(Rows x, Norm norm, MatrixId qkv, HeadShape heads, Norm q_norm,
-                             Norm k_norm) {
+Rows ProgramBuilder::NormQkv(Rows x, Norm norm, MatrixId qkv, HeadShape heads) {
   const Rows out = NewRows((heads.q_heads + 2 * heads.kv_heads) * heads.dim);
-  program_.ops.emplace_back(NormQkvOp{x, norm, qkv, heads, q_norm, k_norm, out});
+  program_.ops.emplace_back(NormQkvOp{x, norm, qkv, out});
   return out;
 }
 
-void ProgramBuilder::RopeAppend(Rows qkv, HeadShape heads, RopeId rope, uint32_t kv_layer) {
-  program_.ops.emplace_back(RopeAppendOp{qkv, heads, rope, kv_layer});
+void ProgramBuilder::RopeAppend(Rows qkv, HeadShape heads, RopeId rope, uint32_t kv_layer,
+                                Norm q_norm, Norm k_norm) {
+  program_.ops.emplace_back(RopeAppendOp{qkv, heads, q_norm, k_norm, rope, kv_layer});
 }
 
 Rows ProgramBuilder::Attention(Rows qkv, HeadShape heads, uint32_t kv_layer, float scale,

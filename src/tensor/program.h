@@ -51,22 +51,21 @@ struct EmbedOp {
   Rows out;
 };
 
-// norm -> quantise -> [Q; K; V] + bias -> per-head RMSNorm of q and k where given, which a back end
-// may leave to the RopeAppendOp behind it. out.width = (q_heads + 2 kv_heads) · dim, in that order.
+// norm -> quantise -> [Q; K; V] + bias. out.width = (q_heads + 2 kv_heads) · dim, in that order.
 struct NormQkvOp {
   Rows x;
   Norm norm;
   MatrixId qkv;
-  HeadShape heads;
-  Norm q_norm;  // over `dim` values of each head; weight == kNoVector: none
-  Norm k_norm;
   Rows out;
 };
 
-// Rotates q and k of each row at its position and appends k and v to the sequence's KV block.
+// RMSNorm over each head of q and k where given, rotates both at the row's position, and appends k
+// and v to the sequence's KV block.
 struct RopeAppendOp {
   Rows qkv;
   HeadShape heads;
+  Norm q_norm;  // over `dim` values of each head; weight == kNoVector: none
+  Norm k_norm;
   RopeId rope;
   uint32_t kv_layer = 0;
 };
@@ -136,9 +135,9 @@ struct Program {
 class ProgramBuilder {
  public:
   Rows Embed(MatrixId table, uint32_t width, float scale = 1.0f);
-  Rows NormQkv(Rows x, Norm norm, MatrixId qkv, HeadShape heads, Norm q_norm = {},
-               Norm k_norm = {});
-  void RopeAppend(Rows qkv, HeadShape heads, RopeId rope, uint32_t kv_layer);
+  Rows NormQkv(Rows x, Norm norm, MatrixId qkv, HeadShape heads);
+  void RopeAppend(Rows qkv, HeadShape heads, RopeId rope, uint32_t kv_layer, Norm q_norm = {},
+                  Norm k_norm = {});
   Rows Attention(Rows qkv, HeadShape heads, uint32_t kv_layer, float scale, uint32_t window = 0);
   void ProjectResidual(Rows x, Rows in, MatrixId matrix, Norm post_norm = {});
   Rows NormGateUp(Rows x, Norm norm, MatrixId gate_up, uint32_t width, Activation activation);

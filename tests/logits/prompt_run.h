@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "engine/loader.h"
 #include "engine/verify_trace.h"
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 
 // What a model computes of one prompt, for tests that look at the numbers themselves: one step over
 // the whole prompt, cold, without a scheduler.

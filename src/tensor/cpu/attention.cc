@@ -12,10 +12,10 @@ uint32_t CpuExecutable::FirstVisible(uint32_t row, uint32_t window) const {
 }
 
 void CpuExecutable::Run(const RopeAppendOp& op) {
-  ForRows(n_rows_, op.qkv.width, [&](uint32_t row, int) { AppendRow(op, *last_qkv_, row); });
+  ForRows(n_rows_, op.qkv.width, [&](uint32_t row, int) { AppendRow(op, row); });
 }
 
-void CpuExecutable::AppendRow(const RopeAppendOp& op, const NormQkvOp& norms, uint32_t row) {
+void CpuExecutable::AppendRow(const RopeAppendOp& op, uint32_t row) {
   const HeadShape& heads = op.heads;
   const RopeSpec& rope = device_.rope(op.rope);
   const auto rope_index =
@@ -27,7 +27,7 @@ void CpuExecutable::AppendRow(const RopeAppendOp& op, const NormQkvOp& norms, ui
   float* const qkv = Value(op.qkv) + uint64_t{row} * op.qkv.width;
   for (uint32_t head = 0; head < heads.q_heads + heads.kv_heads; ++head) {
     float* const x = qkv + uint64_t{head} * heads.dim;
-    const Norm& norm = head < heads.q_heads ? norms.q_norm : norms.k_norm;
+    const Norm& norm = head < heads.q_heads ? op.q_norm : op.k_norm;
     if (norm.weight != kNoVector) {
       kernels_.rms_norm(x, device_.vector(norm.weight).data(), heads.dim, norm.eps, x);
     }

@@ -3,11 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "tensor/backend.h"
 #include "tensor/cpu/device.h"
 #include "tensor/cpu/executable.h"
 #include "tensor/cpu/machine.h"
 #include "tensor/cpu/workspace.h"
+#include "tensor/cpu_backend.h"
 #include "tensor/spec/version.h"
 
 namespace fak::tensor {

@@ -1,4 +1,4 @@
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 
 #include <gtest/gtest.h>
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "tensor/backend.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/kv_memory.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/cpu/weights.h"
+#include "tensor/cpu_backend.h"
 
 namespace fak::tensor::cpu {
 

@@ -112,7 +112,7 @@ class CpuExecutable final : public Executable {
                  uint32_t row_end, Scratch& scratch) const;
 
   // Attention.
-  void AppendRow(const RopeAppendOp& op, const NormQkvOp& norms, uint32_t row);
+  void AppendRow(const RopeAppendOp& op, uint32_t row);
   uint32_t FirstVisible(uint32_t row, uint32_t window) const;
   const AttentionPlan& PlanOf(const AttentionOp& op);
   void AttendTask(const AttentionOp& op, const AttentionPlan& plan, size_t task, int worker);
@@ -155,7 +155,6 @@ class CpuExecutable final : public Executable {
 
   // The step at work.
   StepInput step_;
-  const NormQkvOp* last_qkv_ = nullptr;
   uint32_t n_rows_ = 0;
   std::vector<Row> rows_;
   std::vector<uint8_t> row_finite_;

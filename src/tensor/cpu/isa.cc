@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #endif
 
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 
 namespace fak::tensor {
 namespace {

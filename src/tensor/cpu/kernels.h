@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 #include "tensor/kv_spec.h"
 #include "tensor/program.h"
 

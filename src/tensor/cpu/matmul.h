@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/backend.h"
+#include "tensor/cpu_backend.h"
 #include "tensor/dtype.h"
 
 // Products of weights and activations on the CPU (numerics rules 4 to 7), one table of kernels an

@@ -152,7 +152,6 @@ void CpuExecutable::Run(const NormQkvOp& op) {
             .out = Value(op.out),
             .out_stride = op.out.width,
             .outputs = matrix.rows});
-  last_qkv_ = &op;
 }
 
 void CpuExecutable::Run(const ProjectResidualOp& op) {

@@ -326,8 +326,8 @@ Program TestModel::Load(Backend& backend) const {
     const Layer& l = layers_[i];
     const MatrixId qkv =
         matrix({{&l.q, maybe(l.q_bias)}, {&l.k, maybe(l.k_bias)}, {&l.v, maybe(l.v_bias)}});
-    const Rows r = program.NormQkv(x, norm(l.norm), qkv, heads, norm(l.q_norm), norm(l.k_norm));
-    program.RopeAppend(r, heads, rope, i);
+    const Rows r = program.NormQkv(x, norm(l.norm), qkv, heads);
+    program.RopeAppend(r, heads, rope, i, norm(l.q_norm), norm(l.k_norm));
     const Rows a = program.Attention(r, heads, i, scale, i % 2 == 1 ? shape_.window : 0);
     program.ProjectResidual(x, a, matrix({{&l.o}}), norm(l.post_norm));
     if (shape_.experts > 0) {

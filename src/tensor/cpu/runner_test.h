@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/backend.h"
 #include "tensor/cpu/reference_test.h"
+#include "tensor/cpu_backend.h"
 
 namespace fak::tensor::cpu {
 
