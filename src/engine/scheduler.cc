@@ -45,13 +45,18 @@ void Scheduler::Add(Sequence& sequence) {
   waiting_.push_back(&sequence);
 }
 
+void Scheduler::Remember(const Sequence& sequence, uint32_t positions) {
+  if (options_.enable_prefix_caching && !sequence.uncached && positions > 0) {
+    tree_.Insert(sequence.salt, std::span(sequence.tokens).first(positions), sequence.blocks);
+  }
+}
+
 void Scheduler::Remove(Sequence& sequence, bool keep) {
   if (sequence.state == Sequence::State::kEnded) {
     return;
   }
-  if (keep && options_.enable_prefix_caching && !sequence.uncached && sequence.computed > 0) {
-    tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
-                 sequence.blocks);
+  if (keep) {
+    Remember(sequence, sequence.computed);
   }
   ReleaseBlocks(sequence);
   std::erase(running_, &sequence);
@@ -131,10 +136,7 @@ void Scheduler::Preempt(Sequence& sequence) {
     logit_rows_left_ += LogitRows(*planned);
     plan_.erase(planned);
   }
-  if (options_.enable_prefix_caching && !sequence.uncached && sequence.computed > 0) {
-    tree_.Insert(sequence.salt, std::span(sequence.tokens).first(sequence.computed),
-                 sequence.blocks);
-  }
+  Remember(sequence, sequence.computed);
   ReleaseBlocks(sequence);
   std::erase(running_, &sequence);
   sequence.state = Sequence::State::kWaiting;
@@ -264,9 +266,8 @@ void Scheduler::Commit() {
     sequence.computed += slice.rows;
     served_.find(sequence.tenant)->second +=
         static_cast<double>(slice.rows) / sequence.tenant_weight;
-    if (was_prompt && options_.enable_prefix_caching && !sequence.uncached) {
-      const uint32_t whole = sequence.computed - sequence.computed % options_.block_size;
-      tree_.Insert(sequence.salt, std::span(sequence.tokens).first(whole), sequence.blocks);
+    if (was_prompt) {
+      Remember(sequence, sequence.computed - sequence.computed % options_.block_size);
     }
   }
 }

@@ -74,6 +74,8 @@ class Scheduler {
   bool MakeRoom(Sequence& sequence, uint32_t end);
   bool EnsureFree(uint32_t blocks);
   void Preempt(Sequence& sequence);
+  // Keeps its first positions for others, where that is wanted.
+  void Remember(const Sequence& sequence, uint32_t positions);
   void ReleaseBlocks(Sequence& sequence);
   void RunningInsert(Sequence& sequence);
   Sequence* NextWaiting() const;
