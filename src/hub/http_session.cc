@@ -109,7 +109,9 @@ bool IsRedirect(int status) {
 Result<std::unique_ptr<HttpSession>> HttpSession::Make(const PullOptions& options) {
   std::unique_ptr<HttpSession> session(new HttpSession(options));
   session->loop_.Start("pull");
-  TRY_ASSIGN(session->client_, net::HttpClient::Make(session->loop_));
+  TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
+  TRY_ASSIGN(session->client_,
+             net::HttpClient::Make(session->loop_, {.proxies = std::move(proxies)}));
   return session;
 }
 

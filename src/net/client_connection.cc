@@ -4,23 +4,29 @@
 
 #include <cerrno>
 
+#include "base/limits.h"
+#include "net/http_head.h"
 #include "net/tls_context.h"
 
 namespace fak::net {
 namespace {
 
+constexpr size_t kTunnelReadBytes = 4096;
+
 // The steps of Connect(), each continuing with the next.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
-  Connector(std::shared_ptr<ClientConnection> connection, asio::ssl::context* tls,
-            const TlsClientOptions& tls_options, UniqueFunction<void(Status)> done)
+  Connector(std::shared_ptr<ClientConnection> connection, const Proxy* maybe_proxy,
+            asio::ssl::context* tls, const TlsClientOptions& tls_options,
+            UniqueFunction<void(Status)> done)
       : connection_(std::move(connection)),
+        maybe_proxy_(maybe_proxy),
         tls_(tls),
         tls_options_(tls_options),
         done_(std::move(done)) {}
 
   void Start() {
-    const Origin& origin = connection_->origin;
+    const Origin& origin = maybe_proxy_ == nullptr ? connection_->origin : maybe_proxy_->origin;
     error_code not_numeric;
     const asio::ip::address address = asio::ip::make_address(origin.host, not_numeric);
     if (!not_numeric) {
@@ -47,18 +53,83 @@ class Connector : public std::enable_shared_from_this<Connector> {
       Failed("can't connect", asio::error::operation_aborted);
       return;
     }
-    asio::async_connect(connection_->stream.socket(), found,
-                        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
-                          if (!error) {
-                            self->connection_->stream.socket().set_option(tcp::no_delay(true),
-                                                                          error);
-                          }
-                          if (error) {
-                            self->Failed("can't connect", error);
-                          } else {
-                            self->ShakeHands();
-                          }
-                        });
+    asio::async_connect(
+        connection_->stream.socket(), found,
+        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
+          if (!error) {
+            self->connection_->stream.socket().set_option(tcp::no_delay(true), error);
+          }
+          if (error) {
+            self->Failed("can't connect", error);
+          } else if (self->maybe_proxy_ != nullptr && self->connection_->origin.tls) {
+            self->AskForTunnel();
+          } else {
+            self->ShakeHands();
+          }
+        });
+  }
+
+  void AskForTunnel() {
+    const Origin& origin = connection_->origin;
+    const std::string host =
+        origin.host.find(':') == std::string::npos ? origin.host : "[" + origin.host + "]";
+    const std::string to = host + ":" + std::to_string(origin.port);
+    tunnel_ = "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n";
+    if (!maybe_proxy_->authorization.empty()) {
+      tunnel_ += "Proxy-Authorization: " + maybe_proxy_->authorization + "\r\n";
+    }
+    tunnel_ += "\r\n";
+    asio::async_write(connection_->stream.socket(), asio::buffer(tunnel_),
+                      [self = shared_from_this()](const error_code& error, size_t) {
+                        if (error) {
+                          self->Failed("can't ask for a tunnel", error);
+                        } else {
+                          self->ReadTunnelHead();
+                        }
+                      });
+  }
+
+  void ReadTunnelHead() {
+    const std::span<char> room = connection_->in.Prepare(kTunnelReadBytes);
+    connection_->stream.AsyncRead(
+        asio::buffer(room.data(), room.size()),
+        [self = shared_from_this()](const error_code& error, size_t bytes) {
+          self->connection_->in.Commit(bytes);
+          if (error) {
+            self->Failed("no answer to a CONNECT", error);
+          } else {
+            self->TakeTunnelHead();
+          }
+        });
+  }
+
+  // In TLS the client speaks first, so nothing may follow the head.
+  void TakeTunnelHead() {
+    InputBuffer& in = connection_->in;
+    const Result<size_t> size = finder_.Find(in.view());
+    if (size && *size == 0 && in.size() <= limits::kHttpHeadBytesMax) {
+      ReadTunnelHead();
+      return;
+    }
+    const Result<ResponseHead> head =
+        size && *size > 0 ? ParseResponseHead(in.view().substr(0, *size), /*to_head=*/true)
+                          : Result<ResponseHead>(Fail(Code::kUpstreamError, "no HTTP head"));
+    if (!head) {
+      Refused(head.error().detail);
+    } else if (head->status / 100 != 2) {
+      Refused("it answered " + std::to_string(head->status) + " to a CONNECT");
+    } else if (in.size() > *size) {
+      Refused("it sent more than the head of its answer");
+    } else {
+      in.Consume(*size);
+      ShakeHands();
+    }
+  }
+
+  void Refused(const std::string& why) {
+    done_(Fail(Code::kUnavailable, connection_->origin.ToString() + ": the proxy " +
+                                       maybe_proxy_->origin.ToString() +
+                                       " makes no tunnel: " + why));
   }
 
   void ShakeHands() {
@@ -83,14 +154,19 @@ class Connector : public std::enable_shared_from_this<Connector> {
   }
 
   void Failed(std::string_view what, const error_code& error) {
-    done_(Fail(Code::kUnavailable, connection_->origin.ToString() + ": " + std::string(what) +
-                                       ": " + ErrorText(error)));
+    const std::string through =
+        maybe_proxy_ == nullptr ? "" : " through the proxy " + maybe_proxy_->origin.ToString();
+    done_(Fail(Code::kUnavailable, connection_->origin.ToString() + through + ": " +
+                                       std::string(what) + ": " + ErrorText(error)));
   }
 
   const std::shared_ptr<ClientConnection> connection_;
+  const Proxy* const maybe_proxy_;
   asio::ssl::context* const tls_;
   const TlsClientOptions& tls_options_;
   UniqueFunction<void(Status)> done_;
+  std::string tunnel_;  // the CONNECT
+  HeadFinder finder_;
 };
 
 }  // namespace
@@ -104,9 +180,10 @@ bool ClientConnection::IsStale() {
   return !(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
-void Connect(const std::shared_ptr<ClientConnection>& connection, asio::ssl::context* tls,
-             const TlsClientOptions& tls_options, UniqueFunction<void(Status)> done) {
-  std::make_shared<Connector>(connection, tls, tls_options, std::move(done))->Start();
+void Connect(const std::shared_ptr<ClientConnection>& connection, const Proxy* maybe_proxy,
+             asio::ssl::context* tls, const TlsClientOptions& tls_options,
+             UniqueFunction<void(Status)> done) {
+  std::make_shared<Connector>(connection, maybe_proxy, tls, tls_options, std::move(done))->Start();
 }
 
 }  // namespace fak::net

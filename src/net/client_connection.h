@@ -8,6 +8,7 @@
 #include "base/unique_function.h"
 #include "net/asio.h"
 #include "net/input_buffer.h"
+#include "net/proxy.h"
 #include "net/stream.h"
 #include "net/tls.h"
 #include "net/url.h"
@@ -38,10 +39,12 @@ struct ClientConnection {
   int64_t idle_since_ns = 0;
 };
 
-// Looks the name up, connects, shakes hands. `done` is called once, never from inside this call.
-// `tls` is the client's context for an origin that wants it. Closing the connection ends it early,
-// with an error.
-void Connect(const std::shared_ptr<ClientConnection>& connection, asio::ssl::context* tls,
-             const TlsClientOptions& tls_options, UniqueFunction<void(Status)> done);
+// Looks the name up, connects, has the proxy make a tunnel where there is one and the origin wants
+// TLS, shakes hands. `done` is called once, never from inside this call. `tls` is the client's
+// context for an origin that wants it; it, the proxy and the options outlive the attempt. Closing
+// the connection ends it early, with an error.
+void Connect(const std::shared_ptr<ClientConnection>& connection, const Proxy* maybe_proxy,
+             asio::ssl::context* tls, const TlsClientOptions& tls_options,
+             UniqueFunction<void(Status)> done);
 
 }  // namespace fak::net

@@ -1,26 +1,10 @@
 #include "net/event_loop.h"
 
-#include <pthread.h>
-
-#include <condition_variable>
-#include <mutex>
-
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/event_loop_impl.h"
 
 namespace fak::net {
-namespace {
-
-void NameThisThread(const std::string& name) {
-#ifdef __APPLE__
-  pthread_setname_np(name.c_str());
-#else
-  pthread_setname_np(pthread_self(), name.c_str());
-#endif
-}
-
-}  // namespace
 
 EventLoop::Impl::Impl()
     : wheel([] { return Clock::Real().NowNs(); }, [this] { ScheduleWheel(); }),
@@ -49,35 +33,19 @@ EventLoop::~EventLoop() {
 }
 
 void EventLoop::Start(const std::string& name) {
-  CHECK(!impl_->thread.joinable() && !impl_->context.stopped()) << "started twice";
-  std::mutex mutex;
-  std::condition_variable started;
-  impl_->thread = std::thread([this, name, &mutex, &started] {
-    NameThisThread(name.substr(0, 15));
-    {
-      const std::lock_guard lock(mutex);
-      impl_->runs_on.store(std::this_thread::get_id());
-      started.notify_one();
-    }
-    impl_->context.run();
-  });
-  std::unique_lock lock(mutex);
-  started.wait(lock, [this] { return impl_->runs_on.load() != std::thread::id(); });
+  CHECK(!impl_->context.stopped()) << "started twice";
+  impl_->thread.Start(name, [this] { impl_->context.run(); });
 }
 
 void EventLoop::Stop() {
-  if (!impl_->thread.joinable()) {
-    return;
+  if (impl_->thread.started()) {
+    impl_->context.stop();
+    impl_->thread.Join();
   }
-  CHECK(std::this_thread::get_id() != impl_->thread.get_id()) << "a loop can't wait for itself";
-  impl_->context.stop();
-  impl_->thread.join();
-  impl_->runs_on.store(std::thread::id());
 }
 
 bool EventLoop::InLoop() const {
-  const std::thread::id loop = impl_->runs_on.load(std::memory_order_relaxed);
-  return loop == std::this_thread::get_id() || loop == std::thread::id();
+  return impl_->thread.IsCurrent();
 }
 
 void EventLoop::Post(UniqueFunction<void()> task) {
@@ -85,21 +53,7 @@ void EventLoop::Post(UniqueFunction<void()> task) {
 }
 
 void EventLoop::Invoke(FunctionRef<void()> task) {
-  if (InLoop()) {
-    task();
-    return;
-  }
-  std::mutex mutex;
-  std::condition_variable done;
-  bool ran = false;
-  Post([&] {
-    task();
-    const std::lock_guard lock(mutex);
-    ran = true;
-    done.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  done.wait(lock, [&ran] { return ran; });
+  InvokeOn(*this, task);
 }
 
 TimerWheel& EventLoop::timers() {

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <atomic>
-#include <thread>
-
 #include "net/asio.h"
 #include "net/event_loop.h"
+#include "net/loop_thread.h"
 
 namespace fak::net {
 
@@ -20,8 +18,7 @@ struct EventLoop::Impl {
   asio::io_context context{1};  // 1: one thread runs it
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   asio::steady_timer system_timer;
-  std::thread thread;
-  std::atomic<std::thread::id> runs_on{};  // no thread: not running
+  LoopThread thread;
 };
 
 }  // namespace fak::net

@@ -74,16 +74,17 @@ void HttpClient::Impl::ConnectNew(const std::shared_ptr<UpstreamExchange>& excha
   ++totals.connects_total;
   const auto connection = std::make_shared<ClientConnection>(loop.impl().context, origin);
   exchange->Connecting(connection);
-  Connect(connection, *tls, options.tls, [exchange, connection](Status status) {
-    if (exchange->ended()) {
-      return;
-    }
-    if (status) {
-      exchange->Use(connection);
-    } else {
-      exchange->Fail(std::move(status).error());
-    }
-  });
+  Connect(connection, options.proxies.For(origin), *tls, options.tls,
+          [exchange, connection](Status status) {
+            if (exchange->ended()) {
+              return;
+            }
+            if (status) {
+              exchange->Use(connection);
+            } else {
+              exchange->Fail(std::move(status).error());
+            }
+          });
 }
 
 std::shared_ptr<ClientConnection> HttpClient::Impl::TakeIdle(Pool& pool) {

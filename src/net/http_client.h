@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "net/event_loop.h"
 #include "net/http_message.h"
+#include "net/proxy.h"
 #include "net/tls.h"
 #include "net/url.h"
 
@@ -82,6 +83,7 @@ struct HttpClientOptions {
   // Python engine, closes it: a request sent into a closing connection can't be repeated.
   int keep_idle_ms = limits::kUpstreamKeepIdleMs;
   TlsClientOptions tls = {};
+  ProxyRules proxies = {};  // none: the environment is not read here
 };
 
 struct HttpClientStats {
@@ -94,7 +96,7 @@ struct HttpClientStats {
 };
 
 // An HTTP/1.1 client on one loop, with a pool of kept connections for each origin. Redirects are
-// not followed, bodies not decompressed, proxies not used.
+// not followed, bodies not decompressed.
 //
 // A request that finds its kept connection closed is sent once more on a new one when that can't
 // do harm: none of its bytes had left, or its method is GET, HEAD or OPTIONS and no byte of a

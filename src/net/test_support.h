@@ -91,6 +91,13 @@ class RawSocket {
     }
     return std::exchange(held_, {});
   }
+  // What has come, at least a byte; nothing at the connection's end.
+  std::string ReadSome() {
+    if (held_.empty()) {
+      ReadMore();
+    }
+    return std::exchange(held_, {});
+  }
   // One response with a Content-Length: head and body.
   std::string ReadResponse() {
     std::string response = ReadThrough("\r\n\r\n");
@@ -191,7 +198,7 @@ bool Eventually(EventLoop& loop, Condition condition) {
   return false;
 }
 
-// A self-signed certificate for "localhost" and 127.0.0.1, with its key, in files.
+// A self-signed certificate for "localhost", "engine.test" and 127.0.0.1, with its key, in files.
 struct TestCertificate {
   TestCertificate() {
     std::string pattern = testing::TempDir() + "fak_tls_XXXXXX";
@@ -209,8 +216,8 @@ struct TestCertificate {
     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
                                reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
     X509_set_issuer_name(certificate, name);
-    X509_EXTENSION* const names =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
+    X509_EXTENSION* const names = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name,
+                                                      "DNS:localhost,DNS:engine.test,IP:127.0.0.1");
     X509_add_ext(certificate, names, -1);
     X509_EXTENSION_free(names);
     X509_sign(certificate, key, EVP_sha256());

@@ -35,14 +35,19 @@ bool IsFieldText(std::string_view text) {
 }
 
 // The request's head. Errors: kInvalidArgument for text that would end a line.
-Result<std::string> MakeHead(const HttpClientRequest& request) {
+Result<std::string> MakeHead(const HttpClientRequest& request, const Proxy* maybe_proxy) {
   if (!IsVisible(request.method) || !IsVisible(request.target)) {
     return Fail(Code::kInvalidArgument, "HTTP request: a method or target with blanks or controls");
   }
   HttpHeaders headers = request.headers;
   headers.RemoveHopByHop();
   headers.Remove("Content-Length");
-  std::string head = request.method + " " + request.target + " HTTP/1.1\r\n";
+  const bool in_full = maybe_proxy != nullptr && !request.origin.tls;
+  std::string head = request.method + " " + (in_full ? request.origin.ToString() : "") +
+                     request.target + " HTTP/1.1\r\n";
+  if (in_full && !maybe_proxy->authorization.empty()) {
+    head += "Proxy-Authorization: " + maybe_proxy->authorization + "\r\n";
+  }
   if (!headers.Has("Host")) {
     head += "Host: " + request.origin.HostHeader() + "\r\n";
   }
@@ -76,7 +81,7 @@ UpstreamExchange::UpstreamExchange(std::shared_ptr<HttpClient::Impl> client,
       }) {}
 
 void UpstreamExchange::Start() {
-  Result<std::string> head = MakeHead(request_);
+  Result<std::string> head = MakeHead(request_, client_->options.proxies.For(request_.origin));
   if (!head) {
     client_->loop.Post(
         [self = shared_from_this(), error = std::move(head).error()] { self->Fail(error); });

@@ -1,12 +1,10 @@
 #include "net/zmq_loop.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
-#include <condition_variable>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -99,44 +97,24 @@ ZmqLoop::~ZmqLoop() {
 }
 
 void ZmqLoop::Start(const std::string& name) {
-  CHECK(!impl_->thread.joinable()) << "started twice";
-  std::mutex mutex;
-  std::condition_variable started;
-  impl_->thread = std::thread([this, name, &mutex, &started] {
-#ifdef __APPLE__
-    pthread_setname_np(name.substr(0, 15).c_str());
-#else
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-#endif
-    {
-      const std::lock_guard lock(mutex);
-      impl_->runs_on.store(std::this_thread::get_id());
-      started.notify_one();
-    }
-    impl_->Run();
-  });
-  std::unique_lock lock(mutex);
-  started.wait(lock, [this] { return impl_->runs_on.load() != std::thread::id(); });
+  impl_->thread.Start(name, [this] { impl_->Run(); });
 }
 
 void ZmqLoop::Stop() {
-  if (!impl_->thread.joinable()) {
+  if (!impl_->thread.started()) {
     return;
   }
-  CHECK(std::this_thread::get_id() != impl_->thread.get_id()) << "a loop can't wait for itself";
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->stopping = true;
   }
   impl_->Wake();
-  impl_->thread.join();
-  impl_->runs_on.store(std::thread::id());
+  impl_->thread.Join();
   impl_->posted.clear();
 }
 
 bool ZmqLoop::InLoop() const {
-  const std::thread::id loop = impl_->runs_on.load();
-  return loop == std::this_thread::get_id() || loop == std::thread::id();
+  return impl_->thread.IsCurrent();
 }
 
 void ZmqLoop::Post(UniqueFunction<void()> task) {
@@ -148,21 +126,7 @@ void ZmqLoop::Post(UniqueFunction<void()> task) {
 }
 
 void ZmqLoop::Invoke(FunctionRef<void()> task) {
-  if (InLoop()) {
-    task();
-    return;
-  }
-  std::mutex mutex;
-  std::condition_variable done;
-  bool ran = false;
-  Post([&] {
-    task();
-    const std::lock_guard lock(mutex);
-    ran = true;
-    done.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  done.wait(lock, [&ran] { return ran; });
+  InvokeOn(*this, task);
 }
 
 TimerWheel& ZmqLoop::timers() {

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "net/loop_thread.h"
 #include "net/zmq_loop.h"
 
 // Only zmq_loop.cc and zmq_socket.cc include <zmq.h>; this header names its objects as void*.
@@ -38,8 +37,7 @@ struct ZmqLoop::Impl {
   std::vector<UniqueFunction<void()>> posted;
   bool stopping = false;
 
-  std::thread thread;
-  std::atomic<std::thread::id> runs_on{};  // no thread: not running
+  LoopThread thread;
 };
 
 }  // namespace fak::net

@@ -276,7 +276,9 @@ Result<Endpoint> ProbeAndWait(const UpstreamTarget& target, const Adapter* maybe
                               const net::TlsClientOptions& tls) {
   net::EventLoop loop;
   loop.Start("probe");
-  TRY_ASSIGN(std::unique_ptr<net::HttpClient> client, net::HttpClient::Make(loop, {.tls = tls}));
+  TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
+  TRY_ASSIGN(std::unique_ptr<net::HttpClient> client,
+             net::HttpClient::Make(loop, {.tls = tls, .proxies = std::move(proxies)}));
   std::promise<Result<Endpoint>> found;
   std::unique_ptr<Prober> prober;
   loop.Post([&] {
