@@ -30,6 +30,7 @@ inline constexpr int kUpstreamIdleTimeoutMs = 300'000;
 inline constexpr int kUpstreamKeepIdleMs = 4'000;
 // Streaming
 inline constexpr size_t kSseEventBytesMax = 32 * 1024 * 1024;
+inline constexpr size_t kStreamWindowBytes = 64 * 1024;           // of an upstream, read ahead
 inline constexpr size_t kStreamBufferBytesMax = 4 * 1024 * 1024;  // unread by a slow client
 // Requests
 inline constexpr size_t kMessagesMax = 4096;

@@ -65,6 +65,10 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void OnEvent(wire::Event event) noexcept = 0;
+  // For a driver that can hold its engine back, from the thread of its events. `on_room` is called
+  // once, from any thread, when the reader has taken most of what came; soon, where nothing is kept
+  // for it. Dropped uncalled when the reader is gone: a Cancel() follows.
+  virtual void AwaitRoom(std::function<void()> on_room) { on_room(); }
 };
 
 enum class EvictScope : uint8_t { kAll, kPrefix };

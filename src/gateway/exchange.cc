@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/limits.h"
 #include "gateway/http_status.h"
 
 namespace fak::gateway {
@@ -48,6 +49,10 @@ void Exchange::OnEvent(wire::Event event) noexcept {
   } else {
     OnWholeEvent(event);
   }
+}
+
+void Exchange::AwaitRoom(std::function<void()> on_room) {
+  response_->OnDrained(limits::kStreamWindowBytes, std::move(on_room));
 }
 
 // Into bytes_; whether it was the last.

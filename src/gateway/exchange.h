@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ class Exchange final : public driver::EventSink {
            const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
+  void AwaitRoom(std::function<void()> on_room) override;
   // The request never reached the driver, or was refused by it.
   void Refuse(const Error& error);
 

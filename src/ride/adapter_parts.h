@@ -38,6 +38,16 @@ inline std::string TokenizeBody(const std::string& text) {
   return body;
 }
 
+inline Call TokenizePrompt(const std::string& text) {
+  return {"POST", "/tokenize", TokenizeBody(text)};
+}
+
+// vLLM's page of where it publishes, which fak serves too.
+inline bool PublishesKvEvents(const Reply& reply) {
+  return reply.status == 200 &&
+         reply.body.find("\"enable_kv_cache_events\":true") != std::string::npos;
+}
+
 // Bodies for checks: the first is a thing to tokenize, the second asks for nothing and is refused
 // wherever the path is served.
 inline constexpr std::string_view kTokenizeProbe = R"({"prompt":"fak","content":"fak"})";
@@ -48,6 +58,8 @@ inline constexpr Check kResponsesCheck = {Signal::kResponses, "POST", "/v1/respo
 inline constexpr Check kEmbeddingsCheck = {Signal::kEmbeddings, "POST", "/v1/embeddings",
                                            kEmptyProbe};
 inline constexpr Check kMetricsCheck = {Signal::kMetrics, "GET", "/metrics", {}, Is200};
+inline constexpr Check kKvEventsCheck = {
+    Signal::kKvEvents, "GET", "/kv_event_sources", {}, PublishesKvEvents};
 // No request shows it without ending somebody's work; the pages of measurements say so.
 inline constexpr Check kAbortByClosing = {Signal::kAbort, {}, {}, {}, nullptr, true};
 constexpr Check Never(Signal signal) {

@@ -59,13 +59,9 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
   return weakest;
 }
 
-Call Tokenize(const std::string& text) {
-  return {"POST", "/tokenize", TokenizeBody(text)};
-}
-
 constexpr Check kChecks[] = {
     kMetricsCheck,
-    Never(Signal::kKvEvents),
+    kKvEventsCheck,
     {Signal::kCacheReset, "POST", "/v1/fak/cache/evict", kEmptyProbe, IsServed},
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
@@ -88,7 +84,7 @@ const Adapter kFak = {
     .describe = Describe,
     .evict = Evict,
     .read_evict = ReadEvict,
-    .tokenize = Tokenize,
+    .tokenize = TokenizePrompt,
 };
 
 }  // namespace fak::ride

@@ -114,6 +114,7 @@ Replies Fak() {
       {"GET /v1/models", 200,
        R"({"object":"list","data":[{"id":"smollm2","owned_by":"fak","max_model_len":8192}]})"},
       {"GET /version", 200, R"({"version":"0.1.0","engine":"fak"})"},
+      {"GET /kv_event_sources", 200, R"({"sources":[{"enable_kv_cache_events":true}]})"},
       {"POST /v1/fak/cache/evict", 400, R"({"error":{"message":"scope: must be all or prefix"}})"},
       {"POST /tokenize", 200, R"({"count":1,"tokens":[7]})"},
       {"POST /v1/messages", 400, R"({"error":{"message":"isn't served"}})"},
@@ -193,6 +194,7 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   }
   EXPECT_EQ(Probed(Sglang()).version, "0.5.9");
   EXPECT_TRUE(Probed(Fak()).Has(Signal::kCacheReset));
+  EXPECT_TRUE(Probed(Fak()).Has(Signal::kKvEvents));
 }
 
 TEST(Conclude, ShowsARowForEverySignalOfEveryEngine) {

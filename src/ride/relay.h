@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.h"
 #include "driver/engine_driver.h"
@@ -30,6 +32,7 @@ class Relay {
   void Finish();
   // Ends the request with this error unless it has ended.
   void Fail(Error error);
+  void AwaitRoom(std::function<void()> on_room) { sink_->AwaitRoom(std::move(on_room)); }
   void Emit(wire::Event event) { sink_->OnEvent(std::move(event)); }
   bool ended() const { return ended_; }
 

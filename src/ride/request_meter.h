@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,6 +25,7 @@ class RequestMeter final : public driver::EventSink {
   ~RequestMeter() override;
 
   void OnEvent(wire::Event event) noexcept override;
+  void AwaitRoom(std::function<void()> on_room) override { sink_->AwaitRoom(std::move(on_room)); }
 
  private:
   void TokenCame(int32_t choice);

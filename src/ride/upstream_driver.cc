@@ -115,7 +115,9 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
   target.timeouts = options.timeouts;
   std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
       spec, std::move(target), std::move(policy), maybe_adapter, std::move(options)));
-  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.tls = made->options_.tls}));
+  TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
+  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.tls = made->options_.tls,
+                                                                .proxies = std::move(proxies)}));
   return made;
 }
 
@@ -359,7 +361,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     sink = meter_->Measure(*prepared, std::move(sink));
   }
   auto open = std::make_shared<UpstreamRequest>(
-      *this, *engine, prepared->request_id, upstream_id,
+      *this, loop_, *engine, prepared->request_id, upstream_id,
       std::make_unique<Relay>(std::move(sink), turn.surface, turn.stream, edited.withhold_usage));
   running_.fetch_add(1);
   loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
@@ -369,7 +371,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
       open->Abort({Code::kAlreadyExists, "request id " + id + " is in use already"});
       return;
     }
-    open->ArmDeadline(loop_, *prepared);
+    open->ArmDeadline(*prepared);
     open->SetHandle(client_->Send(std::move(request), UpstreamRequest::MakeSink(open)));
   });
   return {};

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "net/http_server.h"
 #include "ride/upstream_set.h"
 
@@ -122,6 +123,54 @@ class WaitingSink final : public driver::EventSink {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<wire::Event> events_;
+};
+
+// A reader that takes nothing until it is told to.
+class StalledSink final : public driver::EventSink {
+ public:
+  void OnEvent(wire::Event event) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (const auto* chunk = std::get_if<wire::RawChunk>(&event)) {
+      bytes_ += chunk->json.size();
+    }
+    ended_ = ended_ || std::holds_alternative<wire::Done>(event);
+  }
+  void AwaitRoom(std::function<void()> on_room) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!takes_all_) {
+        on_room_ = std::move(on_room);
+        return;
+      }
+    }
+    on_room();
+  }
+  void TakeAll() {
+    std::function<void()> on_room;
+    {
+      const std::lock_guard lock(mutex_);
+      takes_all_ = true;
+      on_room.swap(on_room_);
+    }
+    if (on_room) {
+      on_room();
+    }
+  }
+  size_t bytes() {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> on_room_;
+  bool takes_all_ = false;
+  size_t bytes_ = 0;
+  bool ended_ = false;
 };
 
 std::shared_ptr<const driver::Prepared> MakePrepared(const char* document, bool stream,
@@ -307,6 +356,42 @@ TEST(UpstreamDriver, CancelClosesTheUpstreamsConnection) {
     std::this_thread::yield();
   }
   EXPECT_EQ(driver->Load().running, 0);
+}
+
+TEST(UpstreamDriver, ReadsNoFurtherThanItsClientKeepsUp) {
+  constexpr size_t kEvents = 1000;
+  const std::string event =
+      R"({"choices":[{"index":0,"delta":{"content":")" + std::string(16 * 1024, 'x') + R"("}}]})";
+  const std::string last = R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})";
+  std::string stream;
+  for (size_t i = 0; i < kEvents; ++i) {
+    stream += "data: " + event + "\n\n";
+  }
+  stream += "data: " + last + "\n\ndata: [DONE]\n\n";
+  Upstream upstream;
+  upstream.Answer("POST /v1/chat/completions", {200, {}, stream});
+  upstream.Answer("POST /v1/completions", {200, {}, R"({"choices":[{"text":"hi"}]})"});
+  const auto driver = Start(upstream.url(), "openai");
+  const auto stalled = std::make_shared<StalledSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), stalled));
+  // Others go on meanwhile, on the same loop; long enough for all of the stream to have come.
+  for (int i = 0; i < 50 || stalled->bytes() == 0; ++i) {
+    const auto other = std::make_shared<WaitingSink>();
+    auto prepared =
+        std::make_shared<driver::Prepared>(*MakePrepared("{}", false, wire::Surface::kCompletion));
+    prepared->request_id = "other";
+    ASSERT_TRUE(driver->Admit(std::move(prepared), other));
+    ASSERT_TRUE(other->Wait<wire::Done>());
+  }
+  EXPECT_LT(stalled->bytes(), 4 * limits::kStreamWindowBytes);
+  EXPECT_FALSE(stalled->ended());
+  stalled->TakeAll();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!stalled->ended() && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(stalled->ended());
+  EXPECT_EQ(stalled->bytes(), kEvents * event.size() + last.size());
 }
 
 TEST(UpstreamDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {

@@ -22,10 +22,11 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
   const std::shared_ptr<UpstreamRequest> request_;
 };
 
-UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, const Adapter& adapter,
-                                 std::string request_id, std::string upstream_id,
-                                 std::unique_ptr<Relay> relay)
+UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop,
+                                 const Adapter& adapter, std::string request_id,
+                                 std::string upstream_id, std::unique_ptr<Relay> relay)
     : owner_(owner),
+      loop_(loop),
       adapter_(adapter),
       request_id_(std::move(request_id)),
       upstream_id_(std::move(upstream_id)),
@@ -63,6 +64,35 @@ void UpstreamRequest::OnBody(std::string_view bytes) {
   if (relay_->ended()) {
     Close();
     owner_.Forget(request_id_);
+    return;
+  }
+  KeepToWindow(bytes.size());
+}
+
+void UpstreamRequest::KeepToWindow(size_t bytes) {
+  since_asked_bytes_ += bytes;
+  if (since_asked_bytes_ < limits::kStreamWindowBytes) {
+    return;
+  }
+  if (asked_for_room_) {
+    maybe_handle_->Pause();
+    return;
+  }
+  since_asked_bytes_ = 0;
+  asked_for_room_ = true;
+  relay_->AwaitRoom([&loop = loop_, weak = weak_from_this()] {
+    loop.Post([weak] {
+      if (const auto self = weak.lock()) {
+        self->OnRoom();
+      }
+    });
+  });
+}
+
+void UpstreamRequest::OnRoom() {
+  asked_for_room_ = false;
+  if (maybe_handle_ != nullptr) {
+    maybe_handle_->Resume();
   }
 }
 
@@ -82,14 +112,14 @@ void UpstreamRequest::OnDone(Status status) {
   owner_.Forget(request_id_);
 }
 
-void UpstreamRequest::ArmDeadline(net::EventLoop& loop, const driver::Prepared& prepared) {
+void UpstreamRequest::ArmDeadline(const driver::Prepared& prepared) {
   if (!prepared.deadline_ns) {
     return;
   }
-  deadline_.emplace(loop.timers(),
+  deadline_.emplace(loop_.timers(),
                     [this, error = DeadlineError(prepared)] { owner_.End(request_id_, error); });
   deadline_->ArmMs(
-      std::max<int64_t>(0, (*prepared.deadline_ns - loop.NowNs() + kNsPerMs - 1) / kNsPerMs));
+      std::max<int64_t>(0, (*prepared.deadline_ns - loop_.NowNs() + kNsPerMs - 1) / kNsPerMs));
 }
 
 void UpstreamRequest::Abort(Error error) {

@@ -17,17 +17,17 @@ class UpstreamDriver;
 
 // One client's request at the upstream: its answer into a relay, its end to the driver. Loop
 // thread; kept by the driver until it has ended.
-class UpstreamRequest {
+class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
  public:
   // `upstream_id`: ours, in the document of an engine that takes one; else empty.
-  UpstreamRequest(UpstreamDriver& owner, const Adapter& adapter, std::string request_id,
-                  std::string upstream_id, std::unique_ptr<Relay> relay);
+  UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop, const Adapter& adapter,
+                  std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay);
 
   // The sink of the HTTP client for it.
   static std::unique_ptr<net::HttpResponseSink> MakeSink(std::shared_ptr<UpstreamRequest> request);
   void SetHandle(std::shared_ptr<net::HttpExchange> handle) { maybe_handle_ = std::move(handle); }
   // Ends it with kDeadlineExceeded then, if the turn has a deadline.
-  void ArmDeadline(net::EventLoop& loop, const driver::Prepared& prepared);
+  void ArmDeadline(const driver::Prepared& prepared);
 
   // Closes the connection, tells engines that want to be told, ends the relay with this error.
   void Abort(Error error);
@@ -38,14 +38,21 @@ class UpstreamRequest {
   void OnBody(std::string_view bytes);
   void OnDone(Status status);
   void Close();
+  // A client that doesn't keep up holds the upstream back: once a window has come the client is
+  // asked for room, and when another has come before it answers, nothing more is read.
+  void KeepToWindow(size_t bytes);
+  void OnRoom();
 
   UpstreamDriver& owner_;
+  net::EventLoop& loop_;
   const Adapter& adapter_;
   const std::string request_id_;
   const std::string upstream_id_;
   const std::unique_ptr<Relay> relay_;
   std::shared_ptr<net::HttpExchange> maybe_handle_;
   std::optional<net::Timer> deadline_;
+  size_t since_asked_bytes_ = 0;
+  bool asked_for_room_ = false;
   int status_ = 0;
   int retry_after_s_ = 0;
   std::string error_body_;

@@ -21,11 +21,6 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
   endpoint.version = StringAt(replies.At("GET /version").document, "version");
 }
 
-bool HasEvents(const Reply& reply) {
-  return reply.status == 200 &&
-         reply.body.find("\"enable_kv_cache_events\":true") != std::string::npos;
-}
-
 Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest&) {
   if (!endpoint.Has(Signal::kCacheReset)) {
     return Fail(Code::kUnsupported,
@@ -48,13 +43,9 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
   return driver::EvictGuarantee::kWholePrefix;
 }
 
-Call Tokenize(const std::string& text) {
-  return {"POST", "/tokenize", TokenizeBody(text)};
-}
-
 constexpr Check kChecks[] = {
     kMetricsCheck,
-    {Signal::kKvEvents, "GET", "/kv_event_sources", {}, HasEvents},
+    kKvEventsCheck,
     {Signal::kCacheReset, "GET", "/is_sleeping", {}, Is200},  // of the same switch, and harmless
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
@@ -78,7 +69,7 @@ const Adapter kVllm = {
     .describe = Describe,
     .evict = Evict,
     .read_evict = ReadEvict,
-    .tokenize = Tokenize,
+    .tokenize = TokenizePrompt,
 };
 
 }  // namespace fak::ride
