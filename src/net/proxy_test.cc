@@ -96,8 +96,6 @@ TEST(ProxyRules, RefusesWhatItCantUseAndShowsNoPassword) {
 class ProxyTest : public testing::Test {
  protected:
   ProxyTest() { loop_.Start("test-proxy"); }
-  ~ProxyTest() override { client_.reset(); }
-
   std::future<Result<HttpResponse>> Get(bool tls, uint16_t proxy_port) {
     HttpClientOptions options;
     options.tls.ca_file = certificate_.certificate_file;
@@ -106,14 +104,26 @@ class ProxyTest : public testing::Test {
     HttpClientRequest request;
     request.origin = {tls, "engine.test", static_cast<uint16_t>(tls ? 443 : 80)};
     request.target = "/x?y";
-    return std::async(std::launch::async, [this, request = std::move(request)]() mutable {
-      return FetchAndWait(loop_, *client_, std::move(request), 1000);
-    });
+    std::promise<Result<HttpResponse>> promise;
+    auto response = promise.get_future();
+    waiter_ =
+        std::thread([this, request = std::move(request), promise = std::move(promise)]() mutable {
+          promise.set_value(FetchAndWait(loop_, *client_, std::move(request), 1000));
+        });
+    return response;
+  }
+  // Its answer, when all that asked for it has gone.
+  Result<HttpResponse> Finish(std::future<Result<HttpResponse>>& got) {
+    Result<HttpResponse> response = got.get();
+    waiter_.join();
+    client_.reset();
+    return response;
   }
 
   const TestCertificate certificate_;
   EventLoop loop_;
   std::unique_ptr<HttpClient> client_;
+  std::thread waiter_;
 };
 
 TEST_F(ProxyTest, AsksForAPlainOriginByItsWholeName) {
@@ -125,7 +135,7 @@ TEST_F(ProxyTest, AsksForAPlainOriginByItsWholeName) {
   EXPECT_THAT(head, HasSubstr("\r\nHost: engine.test\r\n"));
   EXPECT_THAT(head, HasSubstr("\r\nProxy-Authorization: Basic dTpw\r\n"));
   socket.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-  const auto response = got.get();
+  const auto response = Finish(got);
   ASSERT_TRUE(response) << response.error().detail;
   EXPECT_EQ(response->body, "ok");
 }
@@ -160,8 +170,7 @@ TEST_F(ProxyTest, SpeaksTlsWithTheOriginThroughATunnel) {
   };
   std::thread back([&] { pump(far, near); });
   std::thread forth([&] { pump(near, far); });
-  const auto response = got.get();
-  loop_.Invoke([this] { client_.reset(); });
+  const auto response = Finish(got);
   back.join();
   forth.join();
   ASSERT_TRUE(response) << response.error().detail;
@@ -183,12 +192,11 @@ TEST_F(ProxyTest, SaysWhyThereIsNoTunnel) {
     socket.ReadThrough("\r\n\r\n");
     socket.Send(answer);
     socket.Close();
-    const auto response = got.get();
+    const auto response = Finish(got);
     ASSERT_FALSE(response) << answer;
     EXPECT_EQ(response.error().code, Code::kUnavailable);
     EXPECT_THAT(response.error().detail, HasSubstr(why));
     EXPECT_THAT(response.error().detail, HasSubstr("proxy http://127.0.0.1:"));
-    client_.reset();
   }
 }
 

@@ -370,7 +370,8 @@ TEST(UpstreamDriver, ReadsNoFurtherThanItsClientKeepsUp) {
   stream += "data: " + last + "\n\ndata: [DONE]\n\n";
   Upstream upstream;
   upstream.Answer("POST /v1/chat/completions", {200, {}, stream});
-  upstream.Answer("POST /v1/completions", {200, {}, R"({"choices":[{"text":"hi"}]})"});
+  upstream.Answer("POST /v1/completions",
+                  {200, {}, R"({"choices":[{"index":0,"text":"hi","finish_reason":"stop"}]})"});
   const auto driver = Start(upstream.url(), "openai");
   const auto stalled = std::make_shared<StalledSink>();
   ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), stalled));
