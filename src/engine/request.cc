@@ -7,9 +7,18 @@
 namespace fak::engine {
 namespace {
 
+// Anything but "none" and "auto", which promise no call.
+bool WantsTools(const Json& choice) {
+  return !choice.is_null() &&
+         !(choice.is_string() && (choice.string() == "none" || choice.string() == "auto"));
+}
+
 Status CheckTurn(const wire::Turn& turn) {
   if (turn.tools.is_array() && !turn.tools.array().empty()) {
-    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", "tools");
+    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", turn.tools_field);
+  }
+  if (WantsTools(turn.tool_choice)) {
+    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", "tool_choice");
   }
   if (!turn.image_field.empty()) {
     return Fail(Code::kUnsupported, turn.image_field + ": this model takes text only",
@@ -20,7 +29,7 @@ Status CheckTurn(const wire::Turn& turn) {
   }
   if (turn.grammar) {
     return Fail(Code::kUnsupported, "structured output is not offered by this engine yet",
-                "response_format");
+                turn.grammar->field);
   }
   if (turn.surface == wire::Surface::kEmbedding) {
     return Fail(Code::kUnsupported, "this model does not make embeddings", "model");

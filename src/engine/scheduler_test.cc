@@ -30,9 +30,10 @@ class SchedulerTest : public ::testing::Test {
                        [this](kv::BlockId, kv::BlockId, uint32_t) { ++copies_; });
   }
   Sequence& Add(uint32_t prompt, int32_t first_token = 0, int32_t priority = 0,
-                std::string tenant = "") {
+                std::string tenant = "", double tenant_weight = 1.0) {
     Sequence& sequence = sequences_.emplace_back();
     sequence.tenant = std::move(tenant);
+    sequence.tenant_weight = tenant_weight;
     sequence.priority = priority;
     sequence.arrival = sequences_.size();
     sequence.arrival_ns = clock_.NowNs();
@@ -136,9 +137,9 @@ TEST_F(SchedulerTest, ChoicesShareTheirPromptsBlocks) {
 
 TEST_F(SchedulerTest, PreemptsTheLatestOfTheLowestPriorityAndResumesIt) {
   Start({.enable_prefix_caching = false}, 6);
-  Sequence& urgent = Add(8, 0, -1);
   Sequence& early = Add(4, 100);
   Sequence& late = Add(4, 200);
+  Sequence& urgent = Add(8, 0, -1);  // the latest, but not of the lowest priority
   Step();
   EXPECT_EQ(scheduler_->running(), 3u);
   Step();  // each needs one more block: 2 + 1, 1 + 1, 1 + 1 > 6
@@ -195,16 +196,17 @@ TEST_F(SchedulerTest, TenantsShareByWeight) {
   for (int32_t i = 0; i < 40; ++i) {
     Add(4, 100 * i, 0, "greedy");
   }
-  for (int32_t i = 0; i < 10; ++i) {
+  for (int32_t i = 0; i < 40; ++i) {
     Add(4, 10'000 + 100 * i, 0, "modest");
+    Add(4, 20'000 + 100 * i, 0, "heavy", 3.0);
   }
   std::map<std::string, int> served;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 50; ++i) {
     const Rows rows = Step();
     ++served[rows.front().first->tenant];
     scheduler_->Remove(*const_cast<Sequence*>(rows.front().first), false);
   }
-  EXPECT_EQ(served["modest"], 10);
+  EXPECT_EQ(served, (std::map<std::string, int>{{"greedy", 10}, {"modest", 10}, {"heavy", 30}}));
 }
 
 TEST_F(SchedulerTest, LimitsRowsThatAreScored) {

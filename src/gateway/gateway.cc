@@ -58,6 +58,29 @@ std::string ShownIdOf(const net::HttpRequest& request, const std::string& own) {
   return usable ? std::string(given) : own;
 }
 
+// The client's trace, as W3C's Trace Context has it (version 00, or what a later one must begin
+// with); empty for anything else, which the standard tells to ignore.
+std::string TraceparentOf(const net::HttpRequest& request) {
+  constexpr std::string_view kShape = "vv-tttttttttttttttttttttttttttttttt-pppppppppppppppp-ff";
+  const std::string given(request.headers.Get("traceparent").value_or(""));
+  const bool longer = given.size() > kShape.size();
+  if (given.size() < kShape.size() || given.size() > limits::kRequestIdBytesMax ||
+      given.starts_with("ff") ||
+      (longer && (given.starts_with("00") || given[kShape.size()] != '-'))) {
+    return "";
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const bool dash = i < kShape.size() ? kShape[i] == '-' : given[i] == '-';
+    const bool hex = (given[i] >= '0' && given[i] <= '9') || (given[i] >= 'a' && given[i] <= 'f');
+    if (dash ? given[i] != '-' : !hex) {
+      return "";
+    }
+  }
+  const bool no_trace = given.find_first_not_of('0', 3) == 35;
+  const bool no_parent = given.find_first_not_of('0', 36) == 52;
+  return no_trace || no_parent ? "" : given;
+}
+
 }  // namespace
 
 Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::Registry& metrics,
@@ -154,7 +177,7 @@ RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
   RequestContext context;
   context.request_id = RandomId(random_, "req-");
   context.shown_id = ShownIdOf(request, context.request_id);
-  context.traceparent = request.headers.Get("traceparent").value_or("");
+  context.traceparent = TraceparentOf(request);
   context.arrival_ns = clock_.NowNs();
   context.wall_ns = clock_.WallNs();
   if (options_.request_timeout_ms > 0) {
@@ -179,6 +202,9 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
 
 net::HttpHeaders Gateway::HeadersOf(const Call& call) const {
   net::HttpHeaders headers = {{"x-request-id", call.context.shown_id}};
+  if (!call.context.traceparent.empty()) {
+    headers.Add("traceparent", call.context.traceparent);
+  }
   if (!options_.cors_origin.empty() && call.request.headers.Has("origin")) {
     headers.Add("access-control-allow-origin", options_.cors_origin);
     headers.Add("access-control-allow-headers", "*");

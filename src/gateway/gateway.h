@@ -84,6 +84,7 @@ class Gateway final : public net::HttpHandler {
   net::HttpResponse Refusal(const Call& call, const Error& error, int status) const;
   void LogAccess(const Call& call, const ExchangeEnd& end) const;
   Status CheckModel(const std::string& asked) const;
+  Result<Json> DocumentOf(const Call& call) const;
   std::string ShownModel(const std::string& asked) const;
   Result<std::shared_ptr<const text::ModelCard>> CardFor(const wire::Turn& turn) const;
   // Of every answer.

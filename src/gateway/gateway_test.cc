@@ -324,6 +324,50 @@ TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
   EXPECT_THAT(log, HasSubstr("\"error\":\"payload_too_large\""));
 }
 
+TEST_F(GatewayTest, ATraceGoesToTheEngineTheLogAndBackAndWhatIsNoneGoesNowhere) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_trace.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  Start({});
+  const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const std::string later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-abc";
+  for (const std::string& trace : {good, later}) {
+    const auto response = Ask("POST", "/v1/chat/completions", kChat, {{"traceparent", trace}});
+    EXPECT_EQ(driver_.prepared_->traceparent, trace);
+    EXPECT_EQ(response.headers.Get("traceparent"), trace);
+  }
+  const std::string kNone[] = {"",
+                               "x",
+                               good + "-more",
+                               good + "x",
+                               "ff" + good.substr(2),
+                               "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                               "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+                               "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+                               "00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01",
+                               later + std::string(4096, 'a')};
+  for (const std::string& trace : kNone) {
+    const auto response = Ask("POST", "/v1/chat/completions", kChat, {{"traceparent", trace}});
+    EXPECT_EQ(driver_.prepared_->traceparent, "") << trace;
+    EXPECT_FALSE(response.headers.Has("traceparent")) << trace;
+  }
+  StopLog();
+  EXPECT_THAT(*ReadFile(log_file, 1 << 20), HasSubstr("\"traceparent\":\"" + good + "\""));
+}
+
+TEST_F(GatewayTest, TheAccessLogCountsTokensOfAStreamThatBroke) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_broken.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  wire::TextDelta text;
+  text.tokens = {5, 6, 7};
+  driver_.events_ = {wire::Started{1, 9, 0}, text,
+                     wire::Failed{{Code::kUnavailable, "the server is shutting down"}}};
+  Start({});
+  Ask("POST", "/v1/chat/completions", kChat);
+  StopLog();
+  EXPECT_THAT(*ReadFile(log_file, 1 << 20),
+              HasSubstr("\"prompt_tokens\":9,\"completion_tokens\":3"));
+}
+
 TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
   const std::string log_file = testing::TempDir() + "fak_gateway_tokens.log";
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));

@@ -104,8 +104,18 @@ void Gateway::Models(std::shared_ptr<Call> call) {
   Answer(*call, 200, std::move(body));
 }
 
+// The body, if it names no model or one of ours.
+Result<Json> Gateway::DocumentOf(const Call& call) const {
+  TRY_ASSIGN(Json document, ParseJson(call.request.body));
+  const Json* model = document.Find("model");
+  if (model != nullptr && model->is_string()) {
+    TRY(CheckModel(model->string()));
+  }
+  return document;
+}
+
 void Gateway::Tokenize(std::shared_ptr<Call> call) {
-  const Result<Json> document = ParseJson(call->request.body);
+  const Result<Json> document = DocumentOf(*call);
   if (!document) {
     Refuse(*call, document.error());
     return;
@@ -174,7 +184,7 @@ void Gateway::Detokenize(std::shared_ptr<Call> call) {
     Refuse(*call, {Code::kUnsupported, "no tokenizer is known for this model"});
     return;
   }
-  const Result<Json> document = ParseJson(call->request.body);
+  const Result<Json> document = DocumentOf(*call);
   if (!document) {
     Refuse(*call, document.error());
     return;

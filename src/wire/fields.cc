@@ -70,9 +70,14 @@ std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t m
   if (value == nullptr) {
     return std::nullopt;
   }
-  const std::optional<int64_t> number = value->is_number() ? value->AsInt() : std::nullopt;
-  if (!number) {
+  if (!value->is_number()) {
     WrongType(name, "an integer", *value);
+    return std::nullopt;
+  }
+  const std::optional<int64_t> number = value->AsInt();
+  if (!number) {
+    Fail(name, "must be an integer from " + std::to_string(min) + " to " + std::to_string(max) +
+                   ", not " + value->number_text());
     return std::nullopt;
   }
   if (*number < min || *number > max) {

@@ -150,7 +150,7 @@ void ReadGrammar(Fields& fields, Turn& turn) {
       return;
     }
     if (type->string() == "json_object") {
-      turn.grammar = Turn::GrammarText{"json_object", Json()};
+      turn.grammar = Turn::GrammarText{"json_object", Json(), "response_format"};
     } else if (type->string() == "json_schema") {
       const Json* schema = format->Find("json_schema");
       const Json* inner = schema == nullptr ? nullptr : schema->Find("schema");
@@ -158,9 +158,9 @@ void ReadGrammar(Fields& fields, Turn& turn) {
         fields.Fail("response_format.json_schema.schema", "is missing");
         return;
       }
-      turn.grammar = Turn::GrammarText{"json_schema", *inner};
+      turn.grammar = Turn::GrammarText{"json_schema", *inner, "response_format"};
     } else if (type->string() != "text") {
-      turn.grammar = Turn::GrammarText{type->string(), *format};
+      turn.grammar = Turn::GrammarText{type->string(), *format, "response_format"};
     }
   }
   const std::pair<const char*, const char*> kNames[] = {
@@ -174,7 +174,7 @@ void ReadGrammar(Fields& fields, Turn& turn) {
   };
   for (const auto& [name, kind] : kNames) {
     if (const Json* source = fields.Take(name)) {
-      turn.grammar = Turn::GrammarText{kind, *source};
+      turn.grammar = Turn::GrammarText{kind, *source, name};
     }
   }
 }
@@ -364,6 +364,11 @@ Result<Turn> DecodeChatRequest(const Json& document) {
   turn.tools = TakeKind(fields, "tools", Json::Kind::kArray, "a list");
   if (const Json* choice = fields.Take("tool_choice")) {
     turn.tool_choice = *choice;
+  }
+  if (Json functions = TakeKind(fields, "functions", Json::Kind::kArray, "a list");
+      functions.is_array() && !turn.tools.is_array()) {
+    turn.tools = std::move(functions);
+    turn.tools_field = "functions";
   }
   turn.chat_template_kwargs =
       TakeKind(fields, "chat_template_kwargs", Json::Kind::kObject, "an object");

@@ -62,10 +62,11 @@ struct Turn {
   // content parts flattened to strings where they are all text; other wires are mapped to this
   // form.
   Json messages;
-  std::string image_field;    // the first part that is no text ("messages[0].content[1]"), or empty
-  Json tools;                 // null: none
-  Json tool_choice;           // null: not said
-  Json chat_template_kwargs;  // null or object
+  std::string image_field;  // the first part that is no text ("messages[0].content[1]"), or empty
+  Json tools;               // null: none
+  Json tool_choice;         // null: not said
+  std::string tools_field = "tools";         // of the request, for errors; "functions" formerly
+  Json chat_template_kwargs;                 // null or object
   std::optional<std::string> chat_template;  // of the request; honoured only when allowed
   bool add_generation_prompt = true;
   bool continue_final_message = false;
@@ -83,6 +84,7 @@ struct Turn {
   struct GrammarText {
     std::string kind;
     Json source;
+    std::string field;  // of the request, for errors
   };
   std::optional<GrammarText> grammar;
 

@@ -45,7 +45,7 @@ WRONG = {
     "presence_penalty": ["x", 1e40],
     "frequency_penalty": [[]],
     "repetition_penalty": [0, -1, "x"],
-    "seed": ["x", 1.5, []],
+    "seed": ["x", 1.5, [], 2**64],
     "n": [0, -1, 129, 1.5, "x"],
     "stop": [7, [7], ["x"] * 17, "x" * 1025, {}],
     "stop_token_ids": ["x", [1.5], [-1], [100_000], ["1"]],
@@ -130,11 +130,18 @@ class Requests(unittest.TestCase):
 
     def test_what_is_not_here(self):
         self.refused("/v1/completions", {"prompt": "x", "model": "gpt"}, "gpt", "tiny", status=404)
+        for path, body in {"/tokenize": {"prompt": "x"}, "/detokenize": {"tokens": [1]}}.items():
+            self.refused(path, {**body, "model": "gpt"}, "gpt", "tiny", param="model", status=404)
+            self.assertEqual(self.server.ask("POST", path, {**body, "model": "tiny"})[0], 200)
         self.refused("/v1/embeddings", {"input": "x"}, "/v1/embeddings", status=404)
         self.refused("/v1/models", {}, "POST", status=405)
         for field, value in {
             "tools": [{"type": "function", "function": {"name": "f"}}],
+            "functions": [{"name": "f"}],
+            "tool_choice": "required",
             "response_format": {"type": "json_object"},
+            "guided_regex": "a",
+            "grammar": "root ::= x",
         }.items():
             self.refused(PATHS[1], {**GOOD[PATHS[1]], field: value}, param=field)
         self.refused(PATHS[0], {"prompt": "x", "suffix": "y"}, param="suffix")
