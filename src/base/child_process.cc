@@ -79,6 +79,7 @@ class SpawnPlan {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
   for (std::string& text : strings) {
     pointers.push_back(text.data());
   }

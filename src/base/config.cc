@@ -117,7 +117,7 @@ Result<std::string> TextOf(const ConfigNode& node) {
 
 ConfigTable::ConfigTable(std::shared_ptr<const ConfigNode> node) : node_(std::move(node)) {}
 
-Result<ConfigTable> ConfigTable::Parse(std::string_view text, std::string name) {
+Result<ConfigTable> ConfigTable::Parse(std::string_view text, const std::string& name) {
   try {
     const toml::table table = toml::parse(text, name);
     return ConfigTable(Convert(table, name, ""));

@@ -22,7 +22,7 @@ struct ConfigNode;
 class ConfigTable {
  public:
   // `name` stands for the file in errors.
-  [[nodiscard]] static Result<ConfigTable> Parse(std::string_view text, std::string name);
+  [[nodiscard]] static Result<ConfigTable> Parse(std::string_view text, const std::string& name);
   [[nodiscard]] static Result<ConfigTable> Load(const std::string& path);
 
   [[nodiscard]] Result<std::optional<std::string>> String(std::string_view key) const;
