@@ -36,8 +36,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                 Surface::kResponses, Surface::kEmbedding}) {
     for (const bool streamed : {true, false}) {
       const auto sink = std::make_shared<CountingSink>();
-      fak::ride::Relay relay(sink, surface, streamed && surface != Surface::kEmbedding,
-                             (data[0] & 1) != 0);
+      fak::ride::Relay relay(sink, {.surface = surface,
+                                    .streamed = streamed && surface != Surface::kEmbedding,
+                                    .withhold_usage = (data[0] & 1) != 0,
+                                    .one_choice = (data[0] & 2) != 0});
       relay.Feed(text.substr(0, cut));
       relay.Feed(text.substr(cut));
       relay.Finish();

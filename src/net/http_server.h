@@ -37,8 +37,9 @@ class ResponseWriter {
   void StartStream(int status, HttpHeaders headers);
   void FlushHead();
   // Bytes of the body. Leaves at once, in one write of its own, when nothing waits before it;
-  // otherwise together with what waits. When more than stream_buffer_bytes_max wait, the client
-  // reads too slowly: the connection is cut and OnClientGone's callback is called.
+  // otherwise together with what waits. When more than stream_buffer_bytes_max wait, beside one
+  // write that is larger by itself, the client reads too slowly: the connection is cut and
+  // OnClientGone's callback is called.
   void Write(std::string_view bytes);
   void End();
   // Cuts the connection, so that the client can't take what it got for a whole answer.

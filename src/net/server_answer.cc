@@ -64,7 +64,10 @@ void ServerConnection::Write(uint64_t exchange, std::string_view bytes) {
     return;
   }
   const size_t bytes_max = server_->options.limits.stream_buffer_bytes_max;
-  if (buffered_bytes() > bytes_max) {
+  if (buffered_bytes() <= bytes_max) {
+    oversized_bytes_ = 0;
+  }
+  if (buffered_bytes() > bytes_max + oversized_bytes_) {
     ClientGone(Code::kCancelled,
                "the client reads too slowly: more than " + std::to_string(bytes_max) +
                    " bytes wait for it",
@@ -78,6 +81,9 @@ void ServerConnection::Write(uint64_t exchange, std::string_view bytes) {
     wire::AppendHttpChunk(back_, bytes);
   } else {
     back_ += bytes;
+  }
+  if (bytes.size() > bytes_max) {
+    oversized_bytes_ = std::max(oversized_bytes_, bytes.size());
   }
   UpdateBuffered();
   Flush();

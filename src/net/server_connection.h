@@ -129,6 +129,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   size_t front_at_ = 0;
   std::string back_;  // waits
   std::atomic<size_t> buffered_{0};
+  size_t oversized_bytes_ = 0;  // of what waits: the largest single write beyond the bound
 
   int64_t read_deadline_ns_ = INT64_MAX;
   int64_t write_deadline_ns_ = INT64_MAX;

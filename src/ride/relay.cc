@@ -21,18 +21,16 @@ std::string EventName(std::string_view given, const Json& document) {
 
 }  // namespace
 
-Relay::Relay(std::shared_ptr<driver::EventSink> sink, wire::Surface surface, bool streamed,
-             bool withhold_usage)
+Relay::Relay(std::shared_ptr<driver::EventSink> sink, const Options& options)
     : sink_(std::move(sink)),
-      streamed_(streamed),
-      withhold_usage_(withhold_usage),
-      reader_(MakeAnswerReader(surface, streamed)) {}
+      options_(options),
+      reader_(MakeAnswerReader(options.surface, options.streamed)) {}
 
 void Relay::Feed(std::string_view bytes) {
   if (ended_) {
     return;
   }
-  if (!streamed_) {
+  if (!options_.streamed) {
     if (body_.size() + bytes.size() > limits::kUpstreamBodyBytesMax) {
       Fail({Code::kUpstreamError, "the upstream's answer is larger than " +
                                       std::to_string(limits::kUpstreamBodyBytesMax) + " bytes"});
@@ -58,8 +56,8 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
   }
   const Result<Json> document = ParseJson(event.data);
   if (!document) {
-    Fail({Code::kUpstreamError,
-          "the upstream sent an event that is no JSON: " + document.error().detail});
+    Break({Code::kUpstreamError,
+           "the upstream sent an event that is no JSON: " + document.error().detail});
     return;
   }
   TakeDocument(*document, event.data, event.type);
@@ -75,12 +73,16 @@ void Relay::TakeWhole() {
 }
 
 void Relay::TakeDocument(const Json& document, std::string_view raw, std::string_view type) {
+  if (!document.is_object()) {
+    Fail({Code::kUpstreamError, "the upstream sent a document that is no object"});
+    return;
+  }
   if (IsErrorDocument(document)) {
     Fail(ErrorUnder200(document, raw));
     return;
   }
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
-  if (!withhold_usage_ || !reader_->IsUsageOnly(document)) {
+  if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
     Emit(wire::RawChunk{std::string(raw), EventName(type, document)});
   }
   const Status taken =
@@ -94,7 +96,7 @@ void Relay::Finish() {
   if (ended_) {
     return;
   }
-  if (streamed_) {
+  if (options_.streamed) {
     splitter_.Finish([this](const wire::SseEvent& event) { TakeEvent(event); });
   } else {
     TakeWhole();
@@ -107,8 +109,20 @@ void Relay::Finish() {
           "the upstream's answer ended without " + std::string(reader_->missing())});
     return;
   }
+  Succeed();
+}
+
+void Relay::Succeed() {
   ended_ = true;
   Emit(wire::Done{});
+}
+
+void Relay::Break(Error error) {
+  if (!ended_ && options_.streamed && reader_->complete() && (done_ || options_.one_choice)) {
+    Succeed();
+    return;
+  }
+  Fail(std::move(error));
 }
 
 void Relay::Fail(Error error) {

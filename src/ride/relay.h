@@ -23,13 +23,20 @@ namespace fak::ride {
 // Owned by one request; one thread. Holds one unfinished event, or a whole answer.
 class Relay {
  public:
-  // withhold_usage: the client didn't ask for the usage chunk that we asked the upstream for.
-  Relay(std::shared_ptr<driver::EventSink> sink, wire::Surface surface, bool streamed,
-        bool withhold_usage);
+  struct Options {
+    wire::Surface surface = wire::Surface::kChat;
+    bool streamed = false;
+    bool withhold_usage = false;  // the client didn't ask for the chunk that we asked for
+    bool one_choice = false;      // no second choice can still be to come
+  };
+  Relay(std::shared_ptr<driver::EventSink> sink, const Options& options);
 
   void Feed(std::string_view bytes);
   // The response is complete.
   void Finish();
+  // The response broke off. Where all of the answer had come before, and only the end of its
+  // framing is missing, the client has it whole, and an error would take it back.
+  void Break(Error error);
   // Ends the request with this error unless it has ended.
   void Fail(Error error);
   void AwaitRoom(std::function<void()> on_room) { sink_->AwaitRoom(std::move(on_room)); }
@@ -40,10 +47,10 @@ class Relay {
   void TakeEvent(const wire::SseEvent& event);
   void TakeDocument(const Json& document, std::string_view raw, std::string_view type);
   void TakeWhole();
+  void Succeed();
 
   const std::shared_ptr<driver::EventSink> sink_;
-  const bool streamed_;
-  const bool withhold_usage_;
+  const Options options_;
   const std::unique_ptr<AnswerReader> reader_;
   wire::SseSplitter splitter_;
   std::string body_;   // of a whole answer

@@ -60,7 +60,10 @@ constexpr std::string_view kStream =
 std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes, size_t cut,
                                    bool streamed = true, bool withhold_usage = false) {
   auto collector = std::make_shared<Collector>();
-  Relay relay(collector, surface, streamed, withhold_usage);
+  Relay relay(collector, {.surface = surface,
+                          .streamed = streamed,
+                          .withhold_usage = withhold_usage,
+                          .one_choice = true});
   relay.Feed(bytes.substr(0, cut));
   relay.Feed(bytes.substr(cut));
   relay.Finish();
@@ -99,6 +102,26 @@ TEST(Relay, AStreamCutBeforeItsFinishReasonIsAnError) {
     ASSERT_EQ(events->error_->code, Code::kUpstreamError) << end;
     ASSERT_EQ(events->ends_, 1) << end;
   }
+}
+
+TEST(Relay, WhatBreaksAfterTheAnswerIsWholeTakesNothingBack) {
+  const size_t whole = kStream.find("data: {\"choices\":[],");
+  for (size_t end = 0; end <= kStream.size(); ++end) {
+    for (const bool one_choice : {true, false}) {
+      const auto events = std::make_shared<Collector>();
+      Relay relay(events, {.streamed = true, .one_choice = one_choice});
+      relay.Feed(kStream.substr(0, end));
+      relay.Break({Code::kUpstreamError, "reset"});
+      const bool right = end == kStream.size() || (one_choice && end >= whole);
+      ASSERT_EQ(!events->error_, right) << end;
+      ASSERT_EQ(events->ends_, 1) << end;
+    }
+  }
+}
+
+TEST(Relay, ADocumentIsAnObject) {
+  EXPECT_TRUE(Relayed("data: [1]\n\n", 0)->error_);
+  EXPECT_TRUE(Relayed("data: [1]\n\n", 0)->raw_.empty());
 }
 
 TEST(Relay, DoneAloneIsNoSuccess) {

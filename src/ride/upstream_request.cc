@@ -98,7 +98,7 @@ void UpstreamRequest::OnRoom() {
 
 void UpstreamRequest::OnDone(Status status) {
   if (!status) {
-    relay_->Fail(status.error());
+    relay_->Break(status.error());
   } else if (status_ != 200) {
     Error error = UpstreamError(status_, error_body_);
     if (adapter_.refine != nullptr) {
