@@ -42,7 +42,7 @@ std::vector<Event> SplitPlainly(std::string_view stream) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     text.erase(0, 3);
   }
-  for (size_t at; (at = text.find("\r\n")) != std::string::npos;) {
+  for (size_t at = 0; (at = text.find("\r\n", at)) != std::string::npos; ++at) {
     text.replace(at, 2, "\n");
   }
   std::replace(text.begin(), text.end(), '\r', '\n');

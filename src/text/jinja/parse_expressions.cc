@@ -368,7 +368,7 @@ ExprResult Parser::ParseDot(const Expr* object) {
 ExprResult Parser::ParseSubscript(const Expr* object) {
   const int line = current().line;
   Advance();
-  if (AtOperator("]")) {
+  if (AtOperator("]") || AtOperator(",")) {
     return Unexpected("an index");
   }
   TRY_ASSIGN(const Expr* expr, ParseSliceOrItem(object));
