@@ -416,7 +416,8 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
       request.prepared->prompts[static_cast<size_t>(choice.prompt)];
   if (request.echoes()) {
     // Only the first choice of a prompt scored it.
-    const auto first = static_cast<size_t>(choice.prompt * request.prepared->turn->n);
+    const auto first =
+        static_cast<size_t>(choice.prompt) * static_cast<size_t>(request.prepared->turn->n);
     request.sink->OnEvent(wire::PromptEcho{choice.index, prompt.text, prompt.tokens,
                                            request.choices[first].prompt_logprobs});
   }

@@ -147,6 +147,7 @@ std::vector<VerifyCell> VerifyCells(VerifyCover cover, std::span<const tensor::I
           ? Product(sizes)
           : CoveringRows(sizes, cover == VerifyCover::kPairs ? 2 : 1, cost);
   std::vector<VerifyCell> cells;
+  cells.reserve(rows.size());
   for (const std::vector<uint32_t>& row : rows) {
     cells.push_back(CellAt(row, isas));
   }

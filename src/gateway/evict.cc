@@ -132,26 +132,27 @@ void Gateway::Evict(std::shared_ptr<Call> call) {
     Refuse(*call, known.error());
     return;
   }
-  control->Evict(std::move(asked->request), [this, call](std::vector<driver::EvictOutcome> all) {
-    const Error* worst = nullptr;
-    std::string body;
-    JsonWriter json(body);
-    json.BeginObject().Key("results").BeginArray();
-    for (const driver::EvictOutcome& outcome : all) {
-      WriteOutcome(json, outcome);
-      if (!outcome.report && worst == nullptr) {
-        worst = &outcome.report.error();
-      }
-    }
-    json.EndArray();
-    const int status = worst == nullptr ? 200 : HttpStatusOf(*worst);
-    if (worst != nullptr) {
-      const Json told = *ParseJson(wire::OpenAiErrorBody(*worst));
-      json.Key("error").Raw(told.Find("error")->Dump());
-    }
-    json.EndObject();
-    Answer(*call, status, std::move(body));
-  });
+  control->Evict(std::move(asked->request),
+                 [this, call](const std::vector<driver::EvictOutcome>& all) {
+                   const Error* worst = nullptr;
+                   std::string body;
+                   JsonWriter json(body);
+                   json.BeginObject().Key("results").BeginArray();
+                   for (const driver::EvictOutcome& outcome : all) {
+                     WriteOutcome(json, outcome);
+                     if (!outcome.report && worst == nullptr) {
+                       worst = &outcome.report.error();
+                     }
+                   }
+                   json.EndArray();
+                   const int status = worst == nullptr ? 200 : HttpStatusOf(*worst);
+                   if (worst != nullptr) {
+                     const Json told = *ParseJson(wire::OpenAiErrorBody(*worst));
+                     json.Key("error").Raw(told.Find("error")->Dump());
+                   }
+                   json.EndObject();
+                   Answer(*call, status, std::move(body));
+                 });
 }
 
 }  // namespace fak::gateway

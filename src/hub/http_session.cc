@@ -92,7 +92,7 @@ Result<net::Url> Redirected(const net::Url& from, const std::string& location) {
     const std::string_view path = std::string_view(from.target).substr(0, from.target.find('?'));
     url = from.origin.ToString() + std::string(path.substr(0, path.rfind('/') + 1)) + location;
   }
-  const Result<net::Url> next = net::ParseUrl(url);
+  Result<net::Url> next = net::ParseUrl(url);
   if (!next || (from.origin.tls && !next->origin.tls)) {
     return Fail(Code::kUpstreamError, from.origin.ToString() + ": redirects to " +
                                           (next ? "plain http" : "something that is no URL"));

@@ -146,7 +146,7 @@ struct Emitter::Impl {
     return *histogram;
   }
   template <class Builder, class Metric>
-  Metric& Simple(std::atomic<Metric*>& found, Row row, Builder builder) {
+  Metric& Simple(std::atomic<Metric*>& found, Row row, const Builder& builder) {
     Metric* metric = found.load(std::memory_order_acquire);
     if (metric == nullptr) {
       metric = &FamilyOf(builder, row, owner.registry).Add(labels);
@@ -299,6 +299,7 @@ std::string Registry::Exposition() const {
     }
   }
   std::vector<prometheus::MetricFamily> all;
+  all.reserve(families.size());
   for (auto& [name, family] : families) {
     all.push_back(std::move(family));
   }
