@@ -143,6 +143,10 @@ struct Adapter {
   // --- Health. 200 and `ready` (null: nothing more) mean that it would answer.
   std::string_view health_path = "/v1/models";
   bool (*ready)(const Reply&) = nullptr;
+  // Its operator may put it to sleep: requests then wait, and health_path says 200 as ever. Asked
+  // with it, of engines that have kCacheReset: vLLM serves both under one switch.
+  std::string_view sleep_path = {};
+  bool (*sleeps)(const Reply&) = nullptr;
   int probe_every_ms = 5000;
 
   // --- What it is. `recognise` says from the replies to kIdentifyCalls why this is such an

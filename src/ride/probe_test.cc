@@ -44,7 +44,7 @@ Replies Vllm() {
        "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 0\n"},
       {"GET /kv_event_sources", 200,
        R"({"0":{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:18010"}})"},
-      {"GET /is_sleeping", 404, R"({"detail":"Not Found"})"},
+      {"GET /reset_prefix_cache", 404, R"({"detail":"Not Found"})"},
       {"POST /tokenize", 200, R"({"count":2,"max_model_len":2048,"tokens":[19556,905]})"},
       {"POST /v1/messages", 400, R"({"error":{"message":"x","type":"Bad Request","code":400}})"},
       {"POST /v1/responses", 400, R"({"error":{"message":"x","type":"Bad Request","code":400}})"},

@@ -256,15 +256,20 @@ void UpstreamDriver::StartScraping(const Adapter& engine) {
 
 void UpstreamDriver::CheckHealth() {
   const Adapter& engine = *adapter();
-  Ask(engine, {{"GET", std::string(engine.health_path)}}, [this, &engine](Result<Replies> replies) {
+  std::vector<Call> calls = {{"GET", std::string(engine.health_path)}};
+  if (engine.sleeps != nullptr && endpoint()->Has(Signal::kCacheReset)) {
+    calls.push_back({"GET", std::string(engine.sleep_path)});
+  }
+  Ask(engine, std::move(calls), [this](Result<Replies> replies) {
     if (replies) {
-      OnHealth(replies->At("GET " + std::string(engine.health_path)));
+      OnHealth(*replies);
     }
   });
 }
 
-void UpstreamDriver::OnHealth(const Reply& reply) {
+void UpstreamDriver::OnHealth(const Replies& replies) {
   const Adapter& engine = *adapter();
+  const Reply& reply = replies.At("GET " + std::string(engine.health_path));
   if (reply.status != 200) {
     SetDown(reply.status == 0 ? reply.body
                               : "GET " + std::string(engine.health_path) + " answered " +
@@ -273,6 +278,11 @@ void UpstreamDriver::OnHealth(const Reply& reply) {
   }
   if (engine.ready != nullptr && !engine.ready(reply)) {
     SetDown("GET " + std::string(engine.health_path) + " says that nobody is there to answer");
+    return;
+  }
+  if (engine.sleeps != nullptr &&
+      engine.sleeps(replies.At("GET " + std::string(engine.sleep_path)))) {
+    SetDown("GET " + std::string(engine.sleep_path) + " says that it was put to sleep");
     return;
   }
   std::vector<std::string> models;

@@ -88,7 +88,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   void StartProbe();
   void OnProbed(Result<Endpoint> found);
   void CheckHealth();
-  void OnHealth(const Reply& reply);
+  void OnHealth(const Replies& replies);
   void SetDown(std::string why);
   void StartScraping(const Adapter& adapter);
   void Forget(std::string request_id);

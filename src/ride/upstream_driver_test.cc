@@ -430,7 +430,7 @@ TEST(UpstreamDriver, CancelTellsSglangTheIdThatItWasGiven) {
 TEST(UpstreamDriver, EvictsAsEachEngineCanAndNeverExactly) {
   using driver::EvictGuarantee;
   Upstream upstream;
-  upstream.Answer("GET /is_sleeping", {200, {}, R"({"is_sleeping":false})"});
+  upstream.Answer("GET /reset_prefix_cache", {405, {}, R"({"detail":"Method Not Allowed"})"});
   upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":true})"});
   upstream.Answer("POST /flush_cache", {400, {}, "busy"});
   upstream.Answer("GET /props", {200, {}, R"({"total_slots":2})"});
@@ -501,6 +501,23 @@ TEST(UpstreamDriver, IsNotReadyWhereNobodyIsThereToAnswer) {
   upstream.Answer("GET /v1/models", {200, {}, R"({"object":"list","data":[]})"});
   EXPECT_FALSE(Start(upstream.url(), "dynamo")->Load().ready);
   EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
+}
+
+TEST(UpstreamDriver, IsNotReadyWhileTheEngineSleeps) {
+  Upstream upstream;
+  upstream.Answer("GET /reset_prefix_cache", {405, {}, R"({"detail":"Method Not Allowed"})"});
+  upstream.Answer("GET /is_sleeping", {200, {}, R"({"is_sleeping":true})"});
+  const auto driver = Start(upstream.url(), "vllm");
+  EXPECT_FALSE(driver->Load().ready);
+  EXPECT_THAT(driver->Load().why_not, HasSubstr("put to sleep"));
+  upstream.Answer("GET /is_sleeping", {200, {}, R"({"is_sleeping":false})"});
+  EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
+}
+
+TEST(UpstreamDriver, AsksNoEngineWithoutThatSwitchWhetherItSleeps) {
+  Upstream upstream;
+  EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
+  EXPECT_THAT(upstream.all_asked(), Not(Contains("GET /is_sleeping")));
 }
 
 TEST(UpstreamDriver, MeasuresRequestsAndAsksTheEngineForItsOwnFigures) {

@@ -21,6 +21,18 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
   endpoint.version = StringAt(replies.At("GET /version").document, "version");
 }
 
+// It is there, for POST. Unlike every path of the same switch that takes GET, this isn't the engine
+// process's to answer, which a long prompt keeps busy for seconds.
+bool TakesAnotherMethod(const Reply& reply) {
+  return reply.status == 405;
+}
+
+// True while paused as well.
+bool Sleeps(const Reply& reply) {
+  const Json* sleeping = reply.document.Find("is_sleeping");
+  return sleeping != nullptr && sleeping->is_bool() && sleeping->boolean();
+}
+
 Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest&) {
   if (!endpoint.Has(Signal::kCacheReset)) {
     return Fail(Code::kUnsupported,
@@ -46,7 +58,7 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
 constexpr Check kChecks[] = {
     kMetricsCheck,
     kKvEventsCheck,
-    {Signal::kCacheReset, "GET", "/is_sleeping", {}, Is200},  // of the same switch, and harmless
+    {Signal::kCacheReset, "GET", "/reset_prefix_cache", {}, TakesAnotherMethod},
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
     kMessagesCheck,
@@ -64,6 +76,8 @@ const Adapter kVllm = {
     .token_ids = true,
     .honours_cache_salt = true,
     .honours_priority = true,
+    .sleep_path = "/is_sleeping",
+    .sleeps = Sleeps,
     .recognise = Recognise,
     .checks = kChecks,
     .describe = Describe,
