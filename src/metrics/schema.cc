@@ -31,6 +31,8 @@ const std::array<RowInfo, kRows>& Schema() {
       {"fak_serving_request_errors_total", "Requests that ended with an error.", kCounter, "kind"},
       {"fak_serving_goodput_requests_total", "Requests that met a service level objective.",
        kCounter, "slo"},
+      {"fak_serving_migrations_total",
+       "Requests that lost their worker, by whether another took over.", kCounter, "outcome"},
   }};
   return kSchema;
 }

@@ -30,8 +30,9 @@ enum class Row : uint8_t {
   kRequests,
   kErrors,
   kGoodput,
+  kMigrations,
 };
-inline constexpr size_t kRows = 22;
+inline constexpr size_t kRows = 23;
 
 enum class RowType : uint8_t { kHistogram, kGauge, kCounter };
 

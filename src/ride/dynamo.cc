@@ -8,6 +8,8 @@ namespace {
 // nvext names workers, jumps the queue, and its token_data replaces the messages altogether.
 constexpr std::string_view kOwned[] = {"nvext"};
 
+constexpr std::string_view kDescribePath = "/openapi.json";
+
 std::string Recognise(const Replies& replies) {
   const Json& health = replies.At("GET /health").document;
   if (health.Find("instances") != nullptr && health.Find("endpoints") != nullptr) {
@@ -21,6 +23,9 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
   for (const Json& model : ArrayAt(replies.At("GET /v1/models").document, "data")) {
     endpoint.context_length = IntAt(model, "context_window", 0);
   }
+  // It has no /version; its description of itself has the frontend's.
+  const Json& described = replies.At("GET " + std::string(kDescribePath)).document;
+  endpoint.version = StringAt(ObjectAt(described, "info"), "version");
 }
 
 // With no worker left its routes go: a 404 with nothing in it, under which the model is known and
@@ -54,6 +59,7 @@ const Adapter kDynamo = {
     .ready = ListsModels,  // its /health is 200 with no worker at all; the list is empty then
     .recognise = Recognise,
     .checks = kChecks,
+    .describe_path = kDescribePath,
     .describe = Describe,
 };
 

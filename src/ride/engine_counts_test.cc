@@ -147,6 +147,7 @@ TEST(MetricMap, DynamosFrontend) {
                   "prefix_cache_queries_total{smollm2} 6400",
                   "prefix_cache_hits_total{smollm2} 1280", "requests_total{smollm2,ok} 50",
                   "requests_total{smollm2,cancelled} 3", "requests_total{smollm2,error} 1",
+                  "migrations_total{smollm2,ok} 2", "migrations_total{smollm2,error} 1",
                   "time_to_first_token_seconds{smollm2} 53/9.5 0:0 0.1:40",
                   "inter_token_latency_seconds{smollm2} 1950/19.5 0:0 0.026:1900",
                   "e2e_request_latency_seconds{smollm2} 54/61.5 0:0 1:30",

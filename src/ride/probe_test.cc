@@ -80,6 +80,7 @@ Replies Dynamo() {
        R"("context_window":8192}]})"},
       {"GET /health", 200, R"({"status":"healthy","endpoints":[],"instances":[]})"},
       {"GET /metrics", 200, "dynamo_frontend_inflight_requests 0\n"},
+      {"GET /openapi.json", 200, R"({"openapi":"3.1.0","info":{"version":"1.6.1"},"paths":{}})"},
       {"POST /v1/messages", 404, ""},
       {"POST /v1/responses", 400, R"({"message":"x","type":"Bad Request","code":400})"},
       {"POST /v1/embeddings", 400, R"({"message":"x","type":"Bad Request","code":400})"},
@@ -183,6 +184,7 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_FALSE(llama.Has(Signal::kKvEvents));
 
   const Endpoint dynamo = Probed(Dynamo());
+  EXPECT_EQ(dynamo.version, "1.6.1");
   EXPECT_EQ(dynamo.context_length, 8192);
   EXPECT_FALSE(dynamo.Has(Signal::kMessages));
   EXPECT_FALSE(dynamo.Has(Signal::kCacheReset));
