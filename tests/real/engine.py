@@ -1,5 +1,6 @@
 """What the checks need to know of a real engine. One subclass an engine, in engines/."""
 
+import json
 import os
 import signal
 import socket
@@ -17,9 +18,20 @@ DEGRADED = "degraded"  # something of it is lost, and the check asserts what
 IMPOSSIBLE = "impossible"  # the engine has no such thing, and fak says so; the check asserts that
 
 
+class NotHere(Exception):
+    """The engine can't be had on this machine, and why."""
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
+
+
+def model_path(fak, model):
+    """The file of a model in fak's store, downloaded if need be."""
+    subprocess.run([fak, "pull", model], check=True, capture_output=True)
+    listed = subprocess.run([fak, "list", "--json"], check=True, capture_output=True, text=True).stdout
+    return next(row["path"] for row in json.loads(listed) if row["name"] == model)
 
 
 class Engine:
@@ -36,6 +48,7 @@ class Engine:
     endless = {"ignore_eos": True}  # makes a generation go on to max_tokens
     extra = {"fak_unknown": {"b": 1.0, "a": [True]}}  # fields that neither we nor it know
     refuses_unknown = False  # and answers 400 to them
+    repeats = True  # the same request at temperature 0 gets the same text
     owned = {}  # fields that steer it, with values that it would act on
     hidden = ()  # (method, path) of its own endpoints, which must not be reachable
     fak_flags = ()  # of the `fak serve` in front
@@ -45,6 +58,7 @@ class Engine:
     long_tokens = 1500  # of an answer that is still running when somebody dies or leaves
     evicts = None  # what POST /v1/fak/cache/evict gives: "whole_prefix", "exact", or None
     kv_events = False
+    unseen = set()  # signals that no request of a probe can tell
     metrics_settle_s = 1.5  # until its own figures stand still
     more = {}  # checks of its own: {name: function of a Ride}
 

@@ -262,3 +262,13 @@ def total(rows, name, **labels):
     """The sum of a family's samples with these labels, or None if there is none."""
     values = [v for n, have, v in rows if n == name and all(have.get(k) == x for k, x in labels.items())]
     return sum(values) if values else None
+
+
+def histogram(rows, name, **labels):
+    """A histogram's samples with these labels, added over the others, as {le: .., "sum": .., "count": ..}; None if there is none."""
+    found = {part: total(rows, f"{name}_{part}", **labels) for part in ("sum", "count")}
+    for row, have, value in rows:
+        if row == f"{name}_bucket" and all(have.get(key) == want for key, want in labels.items()):
+            bound = float(have["le"])
+            found[bound] = found.get(bound, 0) + value
+    return found if found["count"] is not None else None
