@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fak::ride::Relay relay(sink, {.surface = surface,
                                     .streamed = streamed && surface != Surface::kEmbedding,
                                     .withhold_usage = (data[0] & 1) != 0,
-                                    .one_choice = (data[0] & 2) != 0});
+                                    .choices = (data[0] & 2) != 0 ? size_t{1} : size_t{2}});
       relay.Feed(text.substr(0, cut));
       relay.Feed(text.substr(cut));
       relay.Finish();

@@ -147,6 +147,10 @@ class TreeBuilder {
  private:
   Result<Json> Build(ondemand::value& value, int depth) {
     const std::string_view token = value.raw_json_token();
+    if (++values_ > limits::kJsonValuesMax) {
+      return Fail(Code::kPayloadTooLarge,
+                  "JSON: more than " + std::to_string(limits::kJsonValuesMax) + " values");
+    }
     switch (token.front()) {
       case '[': return BuildArray(value, depth);
       case '{': return BuildObject(value, depth);
@@ -246,6 +250,7 @@ class TreeBuilder {
 
   std::string_view text_;
   ondemand::document& document_;
+  size_t values_ = 0;
 };
 
 }  // namespace

@@ -108,6 +108,17 @@ TEST(ParseJson, BoundsDepth) {
   EXPECT_FALSE(ParseJson(std::string(1'000'000, '[')));
 }
 
+TEST(ParseJson, BoundsValues) {
+  std::string text = "[";
+  for (size_t i = 1; i < limits::kJsonValuesMax; ++i) {
+    text += i == 1 ? "0" : ",0";
+  }
+  EXPECT_TRUE(ParseJson(text + "]"));
+  const auto more = ParseJson(text + ",0]");
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, Code::kPayloadTooLarge);
+}
+
 TEST(Json, EditsMembers) {
   Json json = *ParseJson(R"({"a":1,"b":2,"a":3})");
   json.Set("a", "x");

@@ -8,6 +8,7 @@
 namespace fak::limits {
 
 // JSON
+inline constexpr size_t kJsonValuesMax = 4'000'000;  // of one document, each about 100 bytes here
 inline constexpr int kJsonDepthMax = 128;
 // HTTP server
 inline constexpr size_t kHttpHeadBytesMax = 64 * 1024;
@@ -18,6 +19,7 @@ inline constexpr int kHttpIdleTimeoutMs = 75'000;
 inline constexpr int kHttpWriteStallTimeoutMs = 60'000;
 inline constexpr size_t kHttpConnectionsMax = 10'000;
 inline constexpr size_t kHttpReadAheadBytesMax = 64 * 1024;  // while a request is answered
+inline constexpr size_t kNeedlessBodyBytesMax = 4096;        // of a GET
 inline constexpr size_t kHttpFieldsMax = 256;                // header fields of a message
 inline constexpr int kHttpLingerMs = 2'000;
 // HTTP client, for each upstream
@@ -33,6 +35,7 @@ inline constexpr size_t kSseEventBytesMax = 32 * 1024 * 1024;
 inline constexpr size_t kStreamWindowBytes = 64 * 1024;           // of an upstream, read ahead
 inline constexpr size_t kStreamBufferBytesMax = 4 * 1024 * 1024;  // unread by a slow client
 // Requests
+inline constexpr size_t kTokenizeBytesMax = 1024 * 1024;  // of the body: a second at worst
 inline constexpr size_t kMessagesMax = 4096;
 inline constexpr size_t kStopStringsMax = 16;
 inline constexpr size_t kStopStringBytesMax = 1024;

@@ -63,7 +63,8 @@ Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
     if (key.empty()) {
       return Fail(Code::kInvalidArgument, "--api-key is empty", "--api-key");
     }
-    keys.Add(key, {"", 1.0, true});
+    // Beside other tenants it is one too, or its salts could spell theirs.
+    keys.Add(key, {flags.keys_file.empty() ? "" : "api-key", 1.0, true});
   }
   if (!flags.keys_file.empty()) {
     TRY(keys.AddFile(flags.keys_file));

@@ -58,6 +58,17 @@ std::string ShownIdOf(const net::HttpRequest& request, const std::string& own) {
   return usable ? std::string(given) : own;
 }
 
+// More of a body than a clumsy client sends with a GET: nobody reads it, and some routes ask for no
+// key before it would be taken in.
+bool HasNeedlessBody(const net::HttpRequest& head) {
+  if (head.method == "POST") {
+    return false;
+  }
+  const uint64_t length =
+      ParseUint(head.headers.Get("content-length").value_or("0")).value_or(UINT64_MAX);
+  return head.headers.Has("transfer-encoding") || length > limits::kNeedlessBodyBytesMax;
+}
+
 // The client's trace, as W3C's Trace Context has it (version 00, or what a later one must begin
 // with); empty for anything else, which the standard tells to ignore.
 std::string TraceparentOf(const net::HttpRequest& request) {
@@ -190,10 +201,14 @@ RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
 }
 
 std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
-  if (head.method == "OPTIONS" && !options_.cors_origin.empty()) {
+  if (head.method == "OPTIONS" && !options_.cors_origin.empty() && !HasNeedlessBody(head)) {
     return std::nullopt;
   }
   const Route* route = FindRoute(Routes(), head.method, Canonical(head.path()), nullptr);
+  if (HasNeedlessBody(head)) {
+    const Error error{Code::kPayloadTooLarge, head.method + " takes no body here"};
+    return Refusal({head, nullptr, ContextOf(head), ""}, error, HttpStatusOf(error));
+  }
   if (const std::optional<Error> error = Authorize(head, route)) {
     return Refusal({head, nullptr, ContextOf(head), ""}, *error, HttpStatusOf(*error));
   }

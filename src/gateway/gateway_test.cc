@@ -354,6 +354,31 @@ TEST_F(GatewayTest, ATraceGoesToTheEngineTheLogAndBackAndWhatIsNoneGoesNowhere) 
   EXPECT_THAT(*ReadFile(log_file, 1 << 20), HasSubstr("\"traceparent\":\"" + good + "\""));
 }
 
+TEST_F(GatewayTest, TakesNoBodyInThatNobodyReads) {
+  GatewayOptions options;
+  options.keys.Add("good", {"alice", 1.0, false});
+  options.cors_origin = "*";
+  Start(std::move(options));
+  const std::string kHeads[] = {
+      "GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 62914560\r\n\r\n",
+      "OPTIONS /v1/models HTTP/1.1\r\nHost: h\r\nContent-Length: 62914560\r\n\r\n",
+      "GET /ready HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"};
+  for (const std::string& head : kHeads) {
+    net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
+    socket.Send(head);  // and nothing of the body
+    EXPECT_THAT(socket.ReadThrough("\r\n"), HasSubstr(" 413 ")) << head;
+  }
+  EXPECT_EQ(Ask("GET", "/health", "{}").status, 200);
+}
+
+TEST_F(GatewayTest, BoundsWhatIsTokenized) {
+  Start({});
+  const std::string large = R"({"prompt":")" + std::string(limits::kTokenizeBytesMax, ' ') + "\"}";
+  for (const char* path : {"/tokenize", "/v1/tokenize"}) {
+    EXPECT_EQ(Ask("POST", path, large).status, 413) << path;
+  }
+}
+
 TEST_F(GatewayTest, TheAccessLogCountsTokensOfAStreamThatBroke) {
   const std::string log_file = testing::TempDir() + "fak_gateway_broken.log";
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));

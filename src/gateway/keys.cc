@@ -1,6 +1,8 @@
 #include "gateway/keys.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/config.h"
 #include "base/hex.h"
@@ -39,6 +41,9 @@ Status KeyRing::AddFile(const std::string& path) {
   TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
   TRY(file.RefuseUnknownKeys({"key"}));
   TRY_ASSIGN(const std::vector<ConfigTable> keys, file.Tables("key"));
+  if (keys.empty()) {
+    return Fail(Code::kInvalidArgument, path + ": has no [[key]], so nobody could use the server");
+  }
   for (const ConfigTable& key : keys) {
     TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin"}));
     TRY_ASSIGN(const auto name, key.String("name"));
@@ -55,12 +60,17 @@ Status KeyRing::AddFile(const std::string& path) {
     if (!digest || digest->size() != Sha256::Digest{}.size()) {
       return Fail(key.ErrorAt("hash", "must be \"sha256:\" and 64 hex digits"));
     }
-    if (weight && !(*weight > 0.0)) {
-      return Fail(key.ErrorAt("weight", "must be above 0"));
+    if (weight && !(*weight > 0.0 && std::isfinite(*weight))) {
+      return Fail(key.ErrorAt("weight", "must be a number above 0"));
     }
-    Entry& entry = entries_.emplace_back();
+    Entry entry;
     std::copy(digest->begin(), digest->end(), entry.digest.begin());
+    if (std::any_of(entries_.begin(), entries_.end(),
+                    [&](const Entry& other) { return other.digest == entry.digest; })) {
+      return Fail(key.ErrorAt("hash", "is another key's already"));
+    }
     entry.tenant = {*name, weight.value_or(1.0), admin.value_or(false)};
+    entries_.push_back(std::move(entry));
   }
   return {};
 }

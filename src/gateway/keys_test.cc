@@ -49,10 +49,20 @@ TEST(KeyRing, NamesWhatIsWrongInAFile) {
       {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
       {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "hahs"},
       {"[[keys]]\n", "keys"},
+      {"", "no [[key]]"},
+      {"key = []\n", "no [[key]]"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\nweight = inf\n", "weight"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\n[[key]]\nname = \"b\"\n"
+       "hash = \"sha256:HASH\"\nadmin = true\n",
+       "another key"},
   };
   for (const auto& [text, named] : kCases) {
     KeyRing keys;
-    const Status added = keys.AddFile(Written(text));
+    std::string file = text;
+    for (size_t at; (at = file.find("HASH")) != std::string::npos;) {
+      file.replace(at, 4, Sha256::HexOf("k"));
+    }
+    const Status added = keys.AddFile(Written(file));
     ASSERT_FALSE(added) << text;
     EXPECT_THAT(added.error().detail, HasSubstr(named));
   }

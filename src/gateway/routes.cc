@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "gateway/gateway.h"
@@ -106,6 +107,10 @@ void Gateway::Models(std::shared_ptr<Call> call) {
 
 // The body, if it names no model or one of ours.
 Result<Json> Gateway::DocumentOf(const Call& call) const {
+  if (call.request.body.size() > limits::kTokenizeBytesMax) {
+    return Fail(Code::kPayloadTooLarge,
+                "the body has more than " + std::to_string(limits::kTokenizeBytesMax) + " bytes");
+  }
   TRY_ASSIGN(Json document, ParseJson(call.request.body));
   const Json* model = document.Find("model");
   if (model != nullptr && model->is_string()) {

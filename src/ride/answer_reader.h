@@ -24,6 +24,8 @@ class AnswerReader {
   virtual bool IsUsageOnly(const Json&) const { return false; }
   // Whether everything that began has ended as this wire says. If not, the answer was cut.
   virtual bool complete() const = 0;
+  // Choices that began, finished or not.
+  virtual size_t begun() const { return 1; }
   // What is missing when it isn't complete, for the error.
   virtual std::string_view missing() const = 0;
 };

@@ -8,6 +8,8 @@
 namespace fak::ride {
 namespace {
 
+constexpr size_t kShownBytes = 64;  // of what makes no sense
+
 wire::FinishReason ReasonOf(std::string_view name) {
   if (name == "length") {
     return wire::FinishReason::kLength;
@@ -25,8 +27,8 @@ wire::FinishReason ReasonOf(std::string_view name) {
 
 wire::Usage UsageOf(const Json& usage) {
   wire::Usage out;
-  out.prompt_tokens = IntAt(usage, "prompt_tokens", 0);
-  out.completion_tokens = IntAt(usage, "completion_tokens", 0);
+  out.prompt_tokens = std::max(0, IntAt(usage, "prompt_tokens", 0));
+  out.completion_tokens = std::max(0, IntAt(usage, "completion_tokens", 0));
   out.cached_tokens = IntAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
   out.reasoning_tokens =
       IntAt(ObjectAt(usage, "completion_tokens_details"), "reasoning_tokens", -1);
@@ -55,14 +57,16 @@ class ChatReader final : public AnswerReader {
     return !finished_.empty() && std::all_of(finished_.begin(), finished_.end(),
                                              [](const auto& choice) { return choice.second; });
   }
+  size_t begun() const override { return finished_.size(); }
   std::string_view missing() const override { return "a finish reason"; }
 
  private:
   Status TakeChoice(const Json& choice, const Emit& emit) {
-    const int32_t index = IntAt(choice, "index", 0);
+    const Json* said = choice.Find("index");
+    const int32_t index = said == nullptr || said->is_null() ? 0 : IntAt(choice, "index", -1);
     if (index < 0 || index >= limits::kChoicesMax) {
-      return Fail(Code::kUpstreamError,
-                  "the upstream sent a choice with the index " + std::to_string(index));
+      return Fail(Code::kUpstreamError, "the upstream sent a choice with the index " +
+                                            said->Dump().substr(0, kShownBytes));
     }
     bool& finished = finished_[index];
     const Json& delta = ObjectAt(choice, streamed_ ? "delta" : "message");

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "base/limits.h"
 #include "ride/answer_reader.h"
@@ -111,12 +113,14 @@ class MessagesReader final : public AnswerReader {
     const int32_t read = IntAt(usage, "cache_read_input_tokens", -1);
     const int32_t created = IntAt(usage, "cache_creation_input_tokens", 0);
     if (fresh >= 0) {
-      usage_.prompt_tokens = fresh + std::max(read, 0) + created;
+      const int64_t all = int64_t{fresh} + std::max(read, 0) + std::max(created, 0);
+      usage_.prompt_tokens =
+          static_cast<int32_t>(std::min<int64_t>(all, std::numeric_limits<int32_t>::max()));
     }
     if (read >= 0) {
       usage_.cached_tokens = read;
     }
-    usage_.completion_tokens = IntAt(usage, "output_tokens", usage_.completion_tokens);
+    usage_.completion_tokens = std::max(0, IntAt(usage, "output_tokens", usage_.completion_tokens));
   }
 
   const bool streamed_;

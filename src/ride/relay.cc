@@ -60,6 +60,10 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
            "the upstream sent an event that is no JSON: " + document.error().detail});
     return;
   }
+  if (event.type == "error" && document->is_object()) {
+    Fail(ErrorUnder200(*document, event.data));
+    return;
+  }
   TakeDocument(*document, event.data, event.type);
 }
 
@@ -109,6 +113,12 @@ void Relay::Finish() {
           "the upstream's answer ended without " + std::string(reader_->missing())});
     return;
   }
+  if (options_.streamed && !whole()) {
+    Fail({Code::kUpstreamError, "the upstream's answer ended after " +
+                                    std::to_string(reader_->begun()) + " of " +
+                                    std::to_string(options_.choices) + " choices"});
+    return;
+  }
   Succeed();
 }
 
@@ -118,7 +128,7 @@ void Relay::Succeed() {
 }
 
 void Relay::Break(Error error) {
-  if (!ended_ && options_.streamed && reader_->complete() && (done_ || options_.one_choice)) {
+  if (!ended_ && options_.streamed && whole()) {
     Succeed();
     return;
   }

@@ -27,7 +27,7 @@ class Relay {
     wire::Surface surface = wire::Surface::kChat;
     bool streamed = false;
     bool withhold_usage = false;  // the client didn't ask for the chunk that we asked for
-    bool one_choice = false;      // no second choice can still be to come
+    size_t choices = 1;           // asked for: n of each prompt
   };
   Relay(std::shared_ptr<driver::EventSink> sink, const Options& options);
 
@@ -47,6 +47,11 @@ class Relay {
   void TakeEvent(const wire::SseEvent& event);
   void TakeDocument(const Json& document, std::string_view raw, std::string_view type);
   void TakeWhole();
+  // Whether all of the answer has come. An engine that ends by "[DONE]" with fewer choices than
+  // were asked for knows no more.
+  bool whole() const {
+    return reader_->complete() && (done_ || reader_->begun() >= options_.choices);
+  }
   void Succeed();
 
   const std::shared_ptr<driver::EventSink> sink_;

@@ -60,10 +60,8 @@ constexpr std::string_view kStream =
 std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes, size_t cut,
                                    bool streamed = true, bool withhold_usage = false) {
   auto collector = std::make_shared<Collector>();
-  Relay relay(collector, {.surface = surface,
-                          .streamed = streamed,
-                          .withhold_usage = withhold_usage,
-                          .one_choice = true});
+  Relay relay(collector,
+              {.surface = surface, .streamed = streamed, .withhold_usage = withhold_usage});
   relay.Feed(bytes.substr(0, cut));
   relay.Feed(bytes.substr(cut));
   relay.Finish();
@@ -107,15 +105,49 @@ TEST(Relay, AStreamCutBeforeItsFinishReasonIsAnError) {
 TEST(Relay, WhatBreaksAfterTheAnswerIsWholeTakesNothingBack) {
   const size_t whole = kStream.find("data: {\"choices\":[],");
   for (size_t end = 0; end <= kStream.size(); ++end) {
-    for (const bool one_choice : {true, false}) {
+    for (const size_t choices : {1, 2}) {
       const auto events = std::make_shared<Collector>();
-      Relay relay(events, {.streamed = true, .one_choice = one_choice});
+      Relay relay(events, {.streamed = true, .choices = choices});
       relay.Feed(kStream.substr(0, end));
       relay.Break({Code::kUpstreamError, "reset"});
-      const bool right = end == kStream.size() || (one_choice && end >= whole);
+      const bool right = end == kStream.size() || (choices == 1 && end >= whole);
       ASSERT_EQ(!events->error_, right) << end;
       ASSERT_EQ(events->ends_, 1) << end;
     }
+  }
+}
+
+TEST(Relay, AChoiceThatNeverBeganIsMissedUnlessTheEngineSaysThatItIsDone) {
+  const auto after = [](std::string_view bytes) {
+    const auto events = std::make_shared<Collector>();
+    Relay relay(events, {.streamed = true, .choices = 2});
+    relay.Feed(bytes);
+    relay.Finish();
+    return events;
+  };
+  const std::string_view done = "data: [DONE]";
+  const auto cut = after(kStream.substr(0, kStream.find(done)));
+  ASSERT_TRUE(cut->error_);
+  EXPECT_THAT(cut->error_->detail, HasSubstr("after 1 of 2 choices"));
+  EXPECT_FALSE(after(kStream)->error_);
+}
+
+TEST(Relay, AnEventNamedErrorIsOneWhateverItSays) {
+  const std::string stream = std::string(kStream.substr(0, kStream.find("data: [DONE]"))) +
+                             "event: error\ndata: {\"message\":\"boom\",\"code\":500}\n\n";
+  const auto events = Relayed(stream, 0);
+  ASSERT_TRUE(events->error_);
+  EXPECT_THAT(events->error_->detail, HasSubstr("boom"));
+  EXPECT_EQ(events->ends_, 1);
+}
+
+TEST(Relay, AnIndexIsASmallWholeNumber) {
+  for (const char* index : {"4294967296", "1.5", "\"x\"", "-1", "128"}) {
+    const std::string stream = std::string("data: {\"choices\":[{\"index\":") + index +
+                               ",\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+    const auto events = Relayed(stream, 0);
+    ASSERT_TRUE(events->error_) << index;
+    EXPECT_THAT(events->error_->detail, HasSubstr("index")) << index;
   }
 }
 

@@ -105,6 +105,13 @@ TEST(EditRequest, PutsTheTenantIntoTheSaltWhereSaltsAreHonoured) {
   EXPECT_EQ(EditRequest(kVllm, {}, prepared, "").body, R"({"cache_salt":"5:alices","a":1})");
   EXPECT_EQ(EditRequest(kLlamaCpp, {}, prepared, "").body, R"({"cache_salt":"s","a":1})");
   EXPECT_EQ(EditRequest(kOpenAi, {}, prepared, "").body, R"({"cache_salt":"s","a":1})");
+  for (const wire::Surface surface :
+       {wire::Surface::kResponses, wire::Surface::kMessages, wire::Surface::kEmbedding}) {
+    auto turn = std::make_shared<wire::Turn>();
+    turn->surface = surface;
+    prepared.turn = turn;
+    EXPECT_EQ(EditRequest(kVllm, {}, prepared, "").body, R"({"cache_salt":"5:alices","a":1})");
+  }
 }
 
 TEST(EditHeaders, PassesNoHeaderThatRoutes) {

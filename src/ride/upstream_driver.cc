@@ -372,11 +372,12 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   }
   auto open = std::make_shared<UpstreamRequest>(
       *this, loop_, *engine, prepared->request_id, upstream_id,
-      std::make_unique<Relay>(
-          std::move(sink), Relay::Options{.surface = turn.surface,
-                                          .streamed = turn.stream,
-                                          .withhold_usage = edited.withhold_usage,
-                                          .one_choice = turn.n == 1 && turn.prompts.size() <= 1}));
+      std::make_unique<Relay>(std::move(sink),
+                              Relay::Options{.surface = turn.surface,
+                                             .streamed = turn.stream,
+                                             .withhold_usage = edited.withhold_usage,
+                                             .choices = static_cast<size_t>(turn.n) *
+                                                        std::max<size_t>(1, turn.prompts.size())}));
   running_.fetch_add(1);
   loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
     const std::string& id = prepared->request_id;

@@ -133,9 +133,11 @@ Status HttpBodyDecoder::TakeExtra(char c) {
   if (!visible) {
     return BadChunk("a control or non-ASCII character in an extension or trailer");
   }
-  if (++extra_bytes_ > limits::kHttpHeadBytesMax) {
+  // A stream may have an extension a chunk, for as long as it likes.
+  if (++extra_bytes_ > limits::kHttpHeadBytesMax + content_bytes_) {
     return Fail(Code::kPayloadTooLarge, "chunked body: extensions and trailers of more than " +
-                                            std::to_string(limits::kHttpHeadBytesMax) + " bytes");
+                                            std::to_string(limits::kHttpHeadBytesMax) +
+                                            " bytes beside the content");
   }
   return {};
 }

@@ -118,6 +118,11 @@ TEST(HttpBodyDecoder, BoundsContentAndExtras) {
   EXPECT_NE(Decode(HttpBodyDecoder(HttpFraming::kUntilClose, 0, 2), "abc", 99).error, "");
   const std::string extension = "1;" + std::string(limits::kHttpHeadBytesMax, 'x') + "\r\n";
   EXPECT_NE(Decode(Chunked(), extension, 4096).error, "");
+  std::string many;  // more than the bound in all, and little beside what they come with
+  for (size_t i = 0; i < limits::kHttpHeadBytesMax; ++i) {
+    many += "5;s=1\r\nhello\r\n";
+  }
+  EXPECT_EQ(Decode(Chunked(), many + "0\r\n\r\n", 4096).error, "");
 }
 
 TEST(HttpChunk, RoundTripsThroughTheDecoder) {

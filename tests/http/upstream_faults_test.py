@@ -36,7 +36,8 @@ WHOLE = json.dumps(
 
 
 def head(*fields, status="200 OK", kind="text/event-stream"):
-    lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", *fields]
+    # The script's end closes it: nobody may send a second request into it.
+    lines = [f"HTTP/1.1 {status}", f"content-type: {kind}", "connection: close", *fields]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
@@ -66,7 +67,7 @@ class Upstream:
     def _serve(self, connection):
         connection.settimeout(PATIENCE_S)
         with connection, contextlib.suppress(OSError, ValueError):
-            while request := self._request(connection):
+            if request := self._request(connection):
                 path, body = request
                 if path == CHAT:
                     self.script(connection, body)
@@ -175,14 +176,14 @@ class UpstreamFaults(unittest.TestCase):
 
     def test_what_is_whole_is_right(self):
         for name, data in {
-            "to the end of the connection": head("connection: close") + STREAM,
+            "to the end of the connection": head() + STREAM,
             "with a length": head(f"content-length: {len(STREAM)}") + STREAM,
             "in one chunk": head("transfer-encoding: chunked") + chunked([STREAM]),
             "a byte a chunk": head("transfer-encoding: chunked") + chunked(pieces_of(STREAM, 1)),
-            "CRLF": head("connection: close") + STREAM.replace(b"\n", b"\r\n"),
-            "CR": head("connection: close") + STREAM.replace(b"\n", b"\r"),
-            "with a BOM and comments": head("connection: close") + b"\xef\xbb\xbf: hi\n\n" + STREAM,
-            "after 100 Continue": b"HTTP/1.1 100 Continue\r\n\r\n" + head("connection: close") + STREAM,
+            "CRLF": head() + STREAM.replace(b"\n", b"\r\n"),
+            "CR": head() + STREAM.replace(b"\n", b"\r"),
+            "with a BOM and comments": head() + b"\xef\xbb\xbf: hi\n\n" + STREAM,
+            "after 100 Continue": b"HTTP/1.1 100 Continue\r\n\r\n" + head() + STREAM,
         }.items():
             with self.subTest(name):
                 self.right(self.sends(data))
@@ -190,7 +191,7 @@ class UpstreamFaults(unittest.TestCase):
 
     def test_cut_at_every_byte(self):
         framings = {
-            "close": head("connection: close") + STREAM,
+            "close": head() + STREAM,
             "length": head(f"content-length: {len(STREAM)}") + STREAM,
             "chunked": head("transfer-encoding: chunked") + chunked(pieces_of(STREAM, 50)),
         }
@@ -212,9 +213,9 @@ class UpstreamFaults(unittest.TestCase):
                 self.failed(self.sends(data[:at], stream=False))
 
     def test_reset_in_the_middle(self):
-        for at in (0, 10, len(head("connection: close")) + 100):
+        for at in (0, 10, len(head()) + 100):
             with self.subTest(at=at):
-                self.failed(self.sends((head("connection: close") + STREAM)[:at], reset=True))
+                self.failed(self.sends((head() + STREAM)[:at], reset=True))
 
     def test_wrong_lengths(self):
         long = head(f"content-length: {len(STREAM) + 1}") + STREAM
@@ -232,7 +233,7 @@ class UpstreamFaults(unittest.TestCase):
         self.failed(self.sends(both))
 
     def test_an_error_after_the_first_byte(self):
-        begun = head("connection: close") + event(chunk({"content": PIECES[0]}))
+        begun = head() + event(chunk({"content": PIECES[0]}))
         for error in (
             event('{"error":{"message":"out of memory","type":"server_error","code":500}}'),
             event('{"object":"error","message":"out of memory"}'),
@@ -258,17 +259,17 @@ class UpstreamFaults(unittest.TestCase):
         page = b"<html>Bad Gateway</html>"
         for name, data in {
             "a page": head(f"content-length: {len(page)}", kind="text/html") + page,
-            "gzip": head("content-encoding: gzip", "connection: close") + gzip.compress(STREAM),
+            "gzip": head("content-encoding: gzip") + gzip.compress(STREAM),
             "nothing": head("content-length: 0"),
             "no HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",
-            "NUL bytes": head("connection: close") + b"data: \0\0\0\n\n",
-            "invalid UTF-8": head("connection: close") + STREAM.replace("ö".encode(), b"\xf6"),
-            "half a surrogate": head("connection: close") + STREAM.replace("ö".encode(), b"\\ud800"),
-            "no JSON": head("connection: close") + event("{"),
-            "a list": head("connection: close") + event("[1]"),
-            "nesting": head("connection: close") + event("[" * 100_000),
-            "done at once": head("connection: close") + event("[DONE]"),
-            "done inside": head("connection: close") + event(chunk({"content": "Hello"})) + event("[DONE]"),
+            "NUL bytes": head() + b"data: \0\0\0\n\n",
+            "invalid UTF-8": head() + STREAM.replace("ö".encode(), b"\xf6"),
+            "half a surrogate": head() + STREAM.replace("ö".encode(), b"\\ud800"),
+            "no JSON": head() + event("{"),
+            "a list": head() + event("[1]"),
+            "nesting": head() + event("[" * 100_000),
+            "done at once": head() + event("[DONE]"),
+            "done inside": head() + event(chunk({"content": "Hello"})) + event("[DONE]"),
             "a head without end": b"HTTP/1.1 200 OK\r\n" + b"x-a: b\r\n" * 100_000,
             "a line without end": b"HTTP/1.1 200 " + b"x" * 1_000_000,
         }.items():
@@ -278,18 +279,18 @@ class UpstreamFaults(unittest.TestCase):
     def test_words_of_the_protocol_in_the_text(self):
         text = "data: [DONE]\n\nevent: error\n\n"
         stream = event(chunk({"content": text})) + event(chunk({}, "stop")) + event("[DONE]")
-        self.right(self.sends(head("connection: close") + stream), text)
+        self.right(self.sends(head() + stream), text)
 
     def test_large_events(self):
         large = "x" * 20_000_000
         stream = event(chunk({"content": large})) + event(chunk({}, "stop")) + event("[DONE]")
         self.right(self.sends(head(f"content-length: {len(stream)}") + stream), large)
-        too_large = head("connection: close") + b"data: " + b"x" * 33_600_000
+        too_large = head() + b"data: " + b"x" * 33_600_000
         self.failed(self.sends(too_large), "33554432")
 
     def test_a_slow_drip(self):
         def script(connection, _):
-            for part in pieces_of(head("connection: close") + STREAM, 40):
+            for part in pieces_of(head() + STREAM, 40):
                 connection.sendall(part)
                 time.sleep(0.01)
 
@@ -304,7 +305,7 @@ class UpstreamFaults(unittest.TestCase):
         self.right(self.ask(script))
 
     def tearDown(self):
-        self.right(self.sends(head("connection: close") + STREAM))  # nobody else was harmed
+        self.right(self.sends(head() + STREAM))  # nobody else was harmed
 
 
 if __name__ == "__main__":
