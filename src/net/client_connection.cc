@@ -38,7 +38,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
     // delays other names, but no connection that is open.
     connection_->resolver.async_resolve(
         origin.host, std::to_string(origin.port), tcp::resolver::numeric_service,
-        [self = shared_from_this()](const error_code& error, tcp::resolver::results_type found) {
+        [self = shared_from_this()](const error_code& error,
+                                    const tcp::resolver::results_type& found) {
           if (error) {
             self->Failed("can't look up the host", error);
           } else {

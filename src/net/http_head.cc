@@ -204,7 +204,7 @@ std::optional<Refusal> Interpret(Grammar<true>& grammar, RequestHead* head) {
   return std::nullopt;
 }
 
-HttpFault ToFault(Refusal refusal, HttpRequest request) {
+HttpFault ToFault(const Refusal& refusal, HttpRequest request) {
   const Code code = refusal.status == 431   ? Code::kPayloadTooLarge
                     : refusal.status == 501 ? Code::kUnsupported
                                             : Code::kInvalidArgument;

@@ -37,7 +37,7 @@ bool ServerConnection::IsAnswering(uint64_t exchange) const {
 
 void ServerConnection::Send(uint64_t exchange, HttpResponse response) {
   if (IsAnswering(exchange) && answer_ == Answer::kNone) {
-    AppendWhole(std::move(response));
+    AppendWhole(response);
   }
 }
 
@@ -186,7 +186,7 @@ void ServerConnection::SendHeldHead() {
   }
 }
 
-void ServerConnection::AppendWhole(HttpResponse response) {
+void ServerConnection::AppendWhole(const HttpResponse& response) {
   const bool bodiless = response.status < 200 || response.status == 204 || response.status == 304;
   body_ = bodiless ? Body::kNone : Body::kLength;
   AppendHead(response.status, response.headers, body_, response.body.size());

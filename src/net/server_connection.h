@@ -75,7 +75,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool IsAnswering(uint64_t exchange) const;
   void AppendHead(int status, const HttpHeaders& headers, Body body, size_t length);
   void SendHeldHead();
-  void AppendWhole(HttpResponse response);
+  void AppendWhole(const HttpResponse& response);
   void FinishAnswer();
   void AfterAnswer();
   void Flush();

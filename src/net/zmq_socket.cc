@@ -52,7 +52,7 @@ bool Receive(void* socket, std::vector<std::string>& frames) {
 
 }  // namespace
 
-Result<std::unique_ptr<ZmqSocket>> ZmqSocket::Open(ZmqLoop& loop, ZmqSocketOptions options,
+Result<std::unique_ptr<ZmqSocket>> ZmqSocket::Open(ZmqLoop& loop, const ZmqSocketOptions& options,
                                                    ZmqCallbacks callbacks) {
   DCHECK(loop.InLoop());
   const std::string address = options.endpoint.ToString();

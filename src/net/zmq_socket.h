@@ -48,7 +48,7 @@ class ZmqSocket {
   // kPermissionDenied: a public endpoint without allow_public. kIoError: libzmq refused (the
   // address is taken, ...).
   [[nodiscard]] static Result<std::unique_ptr<ZmqSocket>> Open(ZmqLoop& loop,
-                                                               ZmqSocketOptions options,
+                                                               const ZmqSocketOptions& options,
                                                                ZmqCallbacks callbacks);
   ~ZmqSocket();  // unsent messages are dropped
   ZmqSocket(const ZmqSocket&) = delete;

@@ -392,6 +392,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   return {};
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the id may belong to what goes
 void UpstreamDriver::Forget(std::string request_id) {
   if (open_.erase(request_id) == 0) {
     return;

@@ -305,9 +305,12 @@ void IgnoreCommon(Fields& fields) {
 
 bool ReadTokenPrompt(const Json& ids, PromptInput& prompt) {
   std::optional<std::vector<int32_t>> tokens = TokenIdsOf(ids);
+  if (!tokens) {
+    return false;
+  }
   prompt.is_tokens = true;
-  prompt.tokens = std::move(tokens).value_or(std::vector<int32_t>{});
-  return tokens.has_value();
+  prompt.tokens = *std::move(tokens);
+  return true;
 }
 
 void ReadPrompts(Fields& fields, Turn& turn) {

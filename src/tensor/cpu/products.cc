@@ -12,8 +12,9 @@ constexpr uint32_t kTasksAThread = 8;
 
 // Kernels count rows and outputs from those of the whole product; a tile holds only some of them.
 float* OriginOf(float* tile, uint32_t first_row, uint32_t first_output, size_t stride) {
-  return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(tile) -
-                                  sizeof(float) * (first_row * stride + first_output));
+  const uintptr_t origin =
+      reinterpret_cast<uintptr_t>(tile) - sizeof(float) * (first_row * stride + first_output);
+  return reinterpret_cast<float*>(origin);  // NOLINT(performance-no-int-to-ptr): may lie outside
 }
 
 }  // namespace

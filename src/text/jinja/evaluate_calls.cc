@@ -148,6 +148,7 @@ Result<Value> Evaluator::Call(const Value& callee, const CallArguments& args) {
   if (!callee.is_callable()) {
     return Raise("'" + std::string(TypeName(callee)) + "' object is not callable");
   }
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): what it calls may let go of it
   const CallableRef callable = callee.callable();
   switch (callable->kind) {
     case Callable::Kind::kMacro: return CallMacro(*callable, args);

@@ -267,7 +267,7 @@ Value TruncateToInt(double value, const Value& otherwise) {
 }
 
 Result<Value> FilterInt(Evaluator&, const Value& self, const Args& args) {
-  const Value otherwise = args[0] == nullptr ? Value(int64_t{0}) : *args[0];
+  Value otherwise = args[0] == nullptr ? Value(int64_t{0}) : *args[0];
   TRY_ASSIGN(const int64_t base, IntArgument(args[1], 10));
   if (base < 2 || base > 36) {
     return Raise("int() base must be >= 2 and <= 36");

@@ -87,7 +87,7 @@ Result<Value> DictPop(Evaluator& evaluator, const Value& self, const Args& args)
     }
     return *args[1];
   }
-  const Value value = *found;
+  Value value = *found;
   evaluator.WillChange(self);
   TRY(evaluator.budget().Steps(self.dict()->entries().size() / 8));
   self.dict()->Remove(*args[0]);
@@ -252,7 +252,7 @@ Result<Value> LoopChanged(Evaluator& evaluator, const Value& self, const Args& a
 
 Result<Value> CyclerNext(Evaluator&, const Value& self, const Args&) {
   Callable& cycler = *self.callable();
-  const Value item = cycler.items[cycler.position];
+  Value item = cycler.items[cycler.position];
   cycler.position = (cycler.position + 1) % cycler.items.size();
   return item;
 }
