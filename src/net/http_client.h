@@ -34,6 +34,7 @@ struct HttpClientRequest {
   HttpHeaders headers = {};
   std::string body = {};
   HttpTimeouts timeouts = {};
+  bool keep_connection = true;  // false: for this answer alone, and the upstream is told so
 };
 
 // Receives one response; on the loop, one call at a time. May be told nothing but OnDone.

@@ -209,6 +209,19 @@ TEST_F(HttpClientTest, UsesAConnectionAgain) {
   EXPECT_EQ(stats.idle, 1u);
 }
 
+TEST_F(HttpClientTest, KeepsNoConnectionThatTheRequestIsToClose) {
+  RawListener upstream;
+  HttpClientRequest request = Request(upstream.port());
+  request.keep_connection = false;
+  const auto seen = Send(std::move(request));
+  RawSocket socket = upstream.Accept();
+  EXPECT_THAT(socket.ReadThrough("{}"), HasSubstr("\r\nConnection: close\r\n"));
+  socket.Send(kOk);  // which says nothing of the connection
+  ASSERT_TRUE(Done(seen));
+  EXPECT_TRUE(*seen->done);
+  EXPECT_EQ(Stats().connections, 0u);
+}
+
 TEST_F(HttpClientTest, ClosesKeptConnectionsInTime) {
   Make({.keep_idle_ms = 30});
   RawListener upstream;

@@ -60,6 +60,9 @@ Result<std::string> MakeHead(const HttpClientRequest& request, const Proxy* mayb
     head += value;
     head += "\r\n";
   }
+  if (!request.keep_connection) {
+    head += "Connection: close\r\n";
+  }
   if (!request.body.empty() || HasBodyByNature(request.method)) {
     head += "Content-Length: " + std::to_string(request.body.size()) + "\r\n";
   }
@@ -235,7 +238,7 @@ void UpstreamExchange::TakeHead() {
       continue;
     }
     stage_ = Stage::kBody;
-    keep_alive_ = head->keep_alive;
+    keep_alive_ = head->keep_alive && request_.keep_connection;
     decoder_ = wire::HttpBodyDecoder(head->framing, head->length);
     SetStageDeadline(request_.timeouts.idle_ms);
     head->headers.RemoveHopByHop();

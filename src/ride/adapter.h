@@ -124,6 +124,9 @@ struct Adapter {
   std::string_view id_field = {};       // takes an id that we choose, for AbortCall
   std::string_view rank_header = {};    // takes the data-parallel rank of the replica
   bool asks_usage = true;  // stream_options.include_usage makes it report tokens in a stream
+  // It closes the connection after a stream and doesn't say so: the next request on it would be
+  // lost, whichever is faster.
+  bool closes_after_stream = false;
 
   // --- Answers.
   std::span<const std::string_view> kept_headers = {};  // that the client gets: rate limits
@@ -138,6 +141,7 @@ struct Adapter {
   bool token_ids = false;           // gives them when asked to (return_token_ids)
   bool honours_cache_salt = false;  // the document's cache_salt keeps caches apart
   bool honours_priority = false;
+  bool evicts_exactly = false;      // or says itself that it can't: the demand goes on to it
   bool cancel_stops_engine = true;  // closing the connection ends the work, streamed or not
 
   // --- Health. 200 and `ready` (null: nothing more) mean that it would answer.

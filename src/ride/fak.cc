@@ -78,6 +78,7 @@ const Adapter kFak = {
     .token_ids = true,
     .honours_cache_salt = true,
     .honours_priority = true,
+    .evicts_exactly = true,
     .health_path = "/ready",
     .recognise = Recognise,
     .checks = kChecks,

@@ -31,7 +31,18 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
   }
 }
 
-Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest&) {
+// Slots can be erased. Prompts that lost their slot to another are kept in RAM (--cache-ram, 8 GiB
+// unless said), from where they come back whole: no call empties that, and none tells whether it is
+// there, so nothing can be promised.
+Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictRequest& request) {
+  if (request.demanded != driver::EvictGuarantee::kNone) {
+    return Fail(Code::kUnsupported,
+                "llama-server may keep prompts in RAM (--cache-ram), and no call empties that");
+  }
+  if (!endpoint.Has(Signal::kCacheReset)) {
+    return Fail(Code::kUnsupported,
+                "llama-server erases slots only when started with --slot-save-path");
+  }
   if (endpoint.slots <= 0) {
     return Fail(Code::kUnsupported, "llama-server's GET /props doesn't say how many slots it has");
   }
@@ -43,15 +54,11 @@ Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictReq
 }
 
 Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
-  if (reply.status == 501) {
-    return Fail(Code::kUnsupported,
-                "llama-server erases slots only when started with --slot-save-path");
-  }
   if (reply.status != 200 || reply.document.Find("n_erased") == nullptr) {
     return Fail(Code::kUpstreamError,
                 "POST /slots/N?action=erase answered " + std::to_string(reply.status));
   }
-  return driver::EvictGuarantee::kWholePrefix;
+  return driver::EvictGuarantee::kNone;
 }
 
 Call Tokenize(const std::string& text) {
@@ -86,6 +93,10 @@ const Adapter kLlamaCpp = {
     .engine = "llamacpp",
     .routes = kAllRoutes,
     .owned_fields = kOwned,
+    .closes_after_stream = true,
+    // It looks whether a client is still there when it has had no result for a second, of anybody's
+    // request: on a busy server an answer that isn't streamed runs on.
+    .cancel_stops_engine = false,
     .health_path = "/health",
     .recognise = Recognise,
     .checks = kChecks,

@@ -166,12 +166,12 @@ constexpr Meaning kMeanings[] = {
     {Signal::kMetrics, "its own figures can be shown", "fak shows only what it measures itself"},
     {Signal::kKvEvents, "fak can follow what its cache holds",
      "fak will know its cache only from what it routed there"},
-    {Signal::kCacheReset, "fak can empty its cache, whole, never exactly",
+    {Signal::kCacheReset, "fak can empty its cache, whole",
      "fak will not be able to evict anything there"},
     {Signal::kTokenizer, "fak can count and key prompts with it",
      "fak will not be able to tokenize there; give it a tokenizer"},
     {Signal::kAbort, "work ends when its client leaves",
-     "an answer that isn't streamed runs to its end when its client leaves"},
+     "an answer that isn't streamed may run to its end when its client leaves"},
     {Signal::kMessages, "/v1/messages passes through", "/v1/messages is refused"},
     {Signal::kResponses, "/v1/responses passes through", "/v1/responses is refused"},
     {Signal::kEmbeddings, "/v1/embeddings passes through", "/v1/embeddings is refused"},
@@ -187,7 +187,7 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
   if (check.method.empty()) {
     finding.has = check.always && (check.signal != Signal::kAbort || adapter.cancel_stops_engine);
     finding.asked = "-";
-    finding.seen = finding.has ? "as measured, or by its documents" : "it has no such thing";
+    finding.seen = check.always ? "as measured, or by its documents" : "it has no such thing";
   } else {
     finding.asked = std::string(check.method) + " " + std::string(check.path);
     const Reply& reply = replies.At(finding.asked);
@@ -202,6 +202,10 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
   for (const Meaning& meaning : kMeanings) {
     if (meaning.signal == check.signal) {
       finding.means = finding.has ? meaning.with : meaning.without;
+      if (finding.has && check.signal == Signal::kCacheReset) {
+        finding.means +=
+            adapter.evicts_exactly ? ", or exactly what it is told" : ", never exactly";
+      }
     }
   }
   return finding;

@@ -118,7 +118,7 @@ Replies Fak() {
       {"GET /kv_event_sources", 200, R"({"sources":[{"enable_kv_cache_events":true}]})"},
       {"POST /v1/fak/cache/evict", 400, R"({"error":{"message":"scope: must be all or prefix"}})"},
       {"POST /tokenize", 200, R"({"count":1,"tokens":[7]})"},
-      {"POST /v1/messages", 400, R"({"error":{"message":"isn't served"}})"},
+      {"POST /v1/messages", 404, R"({"error":{"message":"isn't served"}})"},
   });
 }
 
@@ -179,6 +179,7 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(llama.slots, 4);
   EXPECT_EQ(llama.context_length, 2048);
   EXPECT_TRUE(llama.Has(Signal::kCacheReset));
+  EXPECT_FALSE(llama.Has(Signal::kAbort));
   EXPECT_TRUE(llama.Has(Signal::kMessages));
   EXPECT_FALSE(llama.Has(Signal::kEmbeddings));
   EXPECT_FALSE(llama.Has(Signal::kKvEvents));
@@ -197,6 +198,7 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(Probed(Sglang()).version, "0.5.9");
   EXPECT_TRUE(Probed(Fak()).Has(Signal::kCacheReset));
   EXPECT_TRUE(Probed(Fak()).Has(Signal::kKvEvents));
+  EXPECT_FALSE(Probed(Fak()).Has(Signal::kMessages));
 }
 
 TEST(Conclude, ShowsARowForEverySignalOfEveryEngine) {

@@ -365,6 +365,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     request.headers.Set(name, value);
   }
   request.body = std::move(edited.body);
+  request.keep_connection = !(turn.stream && engine->closes_after_stream);
   const bool generates =
       turn.surface != wire::Surface::kEmbedding && turn.surface != wire::Surface::kCountTokens;
   if (meter_ && generates) {

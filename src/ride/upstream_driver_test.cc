@@ -227,6 +227,22 @@ TEST(UpstreamDriver, SendsTheClientsDocumentWithOnlyItsEdits) {
   EXPECT_EQ(sink->Wait<wire::RawChunk>()->json, kAnswer);
 }
 
+TEST(UpstreamDriver, KeepsNoConnectionThatTheEngineClosesAfterAStreamWithoutAWord) {
+  Upstream upstream;
+  upstream.Answer("GET /health", {200, {}, "{}"});
+  upstream.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  for (const auto& [engine, stream, closes] :
+       {std::tuple{"llamacpp", true, true}, {"llamacpp", false, false}, {"vllm", true, false}}) {
+    const auto driver = Start(upstream.url(), engine);
+    const auto sink = std::make_shared<WaitingSink>();
+    const std::string document =
+        R"({"user":")" + std::string(engine) + (stream ? "1" : "0") + "\"}";
+    ASSERT_TRUE(driver->Admit(MakePrepared(document.c_str(), stream), sink));
+    const net::HttpRequest request = upstream.Asked("POST /v1/chat/completions", document);
+    EXPECT_EQ(request.headers.Get("connection").value_or("") == "close", closes) << document;
+  }
+}
+
 TEST(UpstreamDriver, TurnsFailuresIntoTypedErrors) {
   Upstream upstream;
   upstream.Answer("POST /v1/chat/completions",
@@ -435,6 +451,8 @@ TEST(UpstreamDriver, EvictsAsEachEngineCanAndNeverExactly) {
   upstream.Answer("POST /flush_cache", {400, {}, "busy"});
   upstream.Answer("GET /props", {200, {}, R"({"total_slots":2})"});
   upstream.Answer("GET /health", {200, {}, R"({"status":"ok"})"});
+  upstream.Answer("POST /slots/0?action=none",
+                  {400, {}, R"({"error":{"message":"Invalid action"}})"});
   upstream.Answer("POST /slots/0?action=erase", {200, {}, R"({"id_slot":0,"n_erased":5})"});
   upstream.Answer("POST /slots/1?action=erase", {200, {}, R"({"id_slot":1,"n_erased":0})"});
   const auto vllm = Start(upstream.url(), "vllm");
@@ -452,7 +470,10 @@ TEST(UpstreamDriver, EvictsAsEachEngineCanAndNeverExactly) {
   outcome = Evict(*llama, EvictGuarantee::kNone).at(0);
   ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
   EXPECT_EQ(outcome.report->call, "POST /slots/0?action=erase, POST /slots/1?action=erase");
+  EXPECT_EQ(outcome.report->guarantee, EvictGuarantee::kNone);
   EXPECT_FALSE(outcome.honours_cache_salt);
+  EXPECT_EQ(Evict(*llama, EvictGuarantee::kWholePrefix).at(0).report.error().code,
+            Code::kUnsupported);
 
   for (const char* engine :
        {"vllm", "sglang", "llamacpp", "dynamo", "llmd", "mlx", "openai", "anthropic"}) {

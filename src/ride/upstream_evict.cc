@@ -56,7 +56,7 @@ void UpstreamDriver::Evict(driver::EvictRequest request,
   }
   const Adapter& engine = *known->adapter;
   // Another fak may be native, and says so itself.
-  if (request.demanded == EvictGuarantee::kExact && &engine != &kFak) {
+  if (request.demanded == EvictGuarantee::kExact && !engine.evicts_exactly) {
     answer(Fail(Code::kUnsupported,
                 "exact eviction is a promise of the native engine; " + std::string(engine.engine) +
                     " can't give it",
