@@ -52,11 +52,14 @@ class Engine:
     owned = {}  # fields that steer it, with values that it would act on
     hidden = ()  # (method, path) of its own endpoints, which must not be reachable
     fak_flags = ()  # of the `fak serve` in front
+    look_every_s = 0.02  # at its own figures, where that disturbs nothing
     stops_in_s = 2.0  # after its client left, where it can see that
     tokens = 16  # of an ordinary answer
     load_tokens = 8  # of an answer in the known load
     long_tokens = 1500  # of an answer that is still running when somebody dies or leaves
-    evicts = None  # what POST /v1/fak/cache/evict gives: "whole_prefix", "exact", or None
+    evicts = None  # the guarantee that POST /v1/fak/cache/evict gives; None: it makes no call
+    flags = ()  # that `command` adds
+    pushes_out = 0  # prompts after which another is no longer where it was computed
     kv_events = False
     unseen = set()  # signals that no request of a probe can tell
     metrics_settle_s = 1.5  # until its own figures stand still
@@ -159,8 +162,10 @@ class Engine:
     def settle(self, wanted=0, within_s=30.0):
         """Seconds until it works on that many requests; None when it doesn't get there in time."""
         started = time.monotonic()
-        while time.monotonic() < started + within_s:
+        while True:
             if self.running() == wanted:
                 return time.monotonic() - started
-            time.sleep(0.02)
-        return None
+            left = started + within_s - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(self.look_every_s, left))

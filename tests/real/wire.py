@@ -200,10 +200,13 @@ class Tap:
     def requests(self, path_part=""):
         return [each for passage in list(self.passages) for each in passage.requests() if path_part in each[1]]
 
-    def carrying(self, path_part):
-        """The last connection with a request to such a path."""
-        found = [p for p in list(self.passages) if any(path_part in path for _, path, _, _ in p.requests())]
-        return found[-1] if found else None
+    def carrying(self, path_part, words=b""):
+        """The last connection whose last request is to such a path, with these words in its body."""
+        for passage in reversed(list(self.passages)):
+            requests = passage.requests()
+            if requests and path_part in requests[-1][1] and words in requests[-1][3]:
+                return passage
+        return None
 
     def _accept(self):
         while True:
