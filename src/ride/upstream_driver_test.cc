@@ -235,11 +235,11 @@ TEST(UpstreamDriver, KeepsNoConnectionThatTheEngineClosesAfterAStreamWithoutAWor
        {std::tuple{"llamacpp", true, true}, {"llamacpp", false, false}, {"vllm", true, false}}) {
     const auto driver = Start(upstream.url(), engine);
     const auto sink = std::make_shared<WaitingSink>();
-    const std::string document =
-        R"({"user":")" + std::string(engine) + (stream ? "1" : "0") + "\"}";
+    const std::string user = std::string(engine) + (stream ? "1" : "0");
+    const std::string document = R"({"user":")" + user + "\"}";
     ASSERT_TRUE(driver->Admit(MakePrepared(document.c_str(), stream), sink));
-    const net::HttpRequest request = upstream.Asked("POST /v1/chat/completions", document);
-    EXPECT_EQ(request.headers.Get("connection").value_or("") == "close", closes) << document;
+    const net::HttpRequest request = upstream.Asked("POST /v1/chat/completions", user);
+    EXPECT_EQ(request.headers.Get("connection").value_or("") == "close", closes) << user;
   }
 }
 

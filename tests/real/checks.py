@@ -21,6 +21,8 @@ LOAD = 50
 
 QUESTION = [{"role": "user", "content": "What is the capital of France? Answer with one sentence."}]
 STORY = "Once upon a time, in a small village by the sea, there lived"
+PARAGRAPH = ("The keeper of the lighthouse wrote down every ship that passed, its name and its colours, the hour and "
+             "the wind, and closed the book when the lamp was lit. ")
 
 
 class Failed(Exception):
@@ -304,14 +306,16 @@ def refusals(ride):
     words = "one two three four five six seven eight nine ten " * (engine.context() // 5 + 200)
     seen = []
     with ride.front() as front:
+        wrong = tell(front.address, "/v1/chat/completions", ride.chat(temperature="hot"))
+        expect(wrong.status == 400 and "temperature" in json.dumps(wrong.error), wrong)
+        if not engine.context():
+            return DEGRADED, "it names no bound; a temperature that is no number: 400"
         for stream in (False, True):
             body = ride.completion(prompt=words, max_tokens=4, stream=stream)
             told = tell(front.address, "/v1/completions", body)
             expect(told.status >= 400 and told.error, f"too long, {'stream' if stream else 'whole'}: {told}")
             seen.append((told.status, told.error.get("code")))
         direct = ask(engine.address, "POST", "/v1/completions", ride.completion(prompt=words, max_tokens=4))
-        wrong = tell(front.address, "/v1/chat/completions", ride.chat(temperature="hot"))
-        expect(wrong.status == 400 and "temperature" in json.dumps(wrong.error), wrong)
     if direct.status >= 500:  # it doesn't say that the prompt is why
         expect(all(status >= 500 for status, _ in seen), f"{seen}, from the engine itself {direct}")
         return DEGRADED, f"whole and streamed {seen}, from the engine itself {direct.status}"

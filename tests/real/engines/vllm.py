@@ -9,8 +9,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from checks import GOES_ON_S, PROBE_EVERY_S, cached_of, expect, wait_for
+from checks import GOES_ON_S, PARAGRAPH, PROBE_EVERY_S, cached_of, expect, wait_for
 from engine import HONOURED, IMPOSSIBLE, Engine, free_port, model_path
+from predictor import Predictor
 from venv import make_venv
 from wire import Stream, Told, ask, error_of, histogram, take_events, tell, total
 
@@ -138,10 +139,6 @@ def embeddings(ride):
     expect(direct.status != 200, f"the engine serves it: {direct}")
     expect(400 <= through.status < 500 and error_of(through.json).get("code"), through)
     return HONOURED, f"{through.status} {error_of(through.json)['code']}, the engine itself {direct.status}"
-
-
-PARAGRAPH = ("The keeper of the lighthouse wrote down every ship that passed, its name and its colours, the hour and "
-             "the wind, and closed the book when the lamp was lit. ")
 
 
 def salts(ride):
@@ -285,31 +282,6 @@ def asleep(ride):
 
 
 # --- KV events.
-
-
-class Predictor:
-    """kv_hits, which knows of the engine's cache what its KV events say."""
-
-    def __init__(self, ride):
-        program = ride.fak.parent / "tests/real/kv_hits/kv_hits"
-        expect(program.exists(), f"{program} isn't built: cmake --build ... --target kv_hits")
-        sources = ask(ride.engine.address, "GET", "/kv_event_sources").body
-        self.process = subprocess.Popen([program, "127.0.0.1", sources], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-
-    def ask(self, **request):
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        expect(line, "kv_hits ended")
-        return json.loads(line)
 
 
 def kv_hits(ride):
