@@ -622,6 +622,8 @@ def tokenize(ride):
     return HONOURED, f"{len(own)} tokens"
 
 
+GONE_WHOLE_BUSY = ("an answer that isn't streamed is left while it answers another client", gone(False, busy=True))
+
 # What each says in docs/engines.md, and the check.
 CHECKS = {
     "probe": ("`fak probe` says what is there", probe),
@@ -639,7 +641,6 @@ CHECKS = {
     "hidden": ("its own endpoints out of reach", hidden),
     "gone_stream": ("a client leaves a stream: closed in 100 ms, idle in 2 s", gone(True)),
     "gone_whole": ("the same, an answer that isn't streamed", gone(False)),
-    "gone_whole_busy": ("the same, while it answers another client", gone(False, busy=True)),
     "killed": ("`kill -9` in the middle: errors, no `[DONE]`, no hang", killed),
     "restarted": ("back within a probe's interval of its restart", restarted),
     "metrics_gateway": ("50 requests counted by us", metrics_gateway),

@@ -2,7 +2,7 @@
 
 import json
 
-from checks import PARAGRAPH, cached_of, expect, in_schema
+from checks import GONE_WHOLE_BUSY, PARAGRAPH, cached_of, expect, in_schema
 from engine import HONOURED, IMPOSSIBLE, Engine, free_port
 from predictor import Predictor
 from wire import ask, tell, total
@@ -73,7 +73,10 @@ class Fak(Engine):
         "messages": (IMPOSSIBLE, "the native engine doesn't serve /v1/messages yet"),
         "responses": (IMPOSSIBLE, "the native engine doesn't serve /v1/responses yet"),
     }
-    more = {"kv_blocks": ("hits predicted from its KV events, to less than a block", kv_blocks)}
+    more = {
+        "gone_whole_busy": GONE_WHOLE_BUSY,
+        "kv_blocks": ("hits predicted from its KV events, to less than a block", kv_blocks),
+    }
 
     def install(self):
         endpoints = {"endpoint": f"tcp://127.0.0.1:{free_port()}", "replay_endpoint": f"tcp://127.0.0.1:{free_port()}"}

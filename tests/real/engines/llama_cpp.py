@@ -53,6 +53,7 @@ class LlamaCpp(Engine):
         "evict_exact": (IMPOSSIBLE, "it erases slots, whole"),
     }
     more = {
+        "gone_whole_busy": checks.GONE_WHOLE_BUSY,
         "evict_slots": ("evict, with `--cache-ram 0`", evict_slots),
         "evict_off": ("evict, without `--slot-save-path`", evict_off),
     }
