@@ -1,11 +1,14 @@
 #include "model/card.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/sampling_ranges.h"
 #include "text/chat_template.h"
 #include "text/hf_tokenizer.h"
 #include "text/tokenizer.h"
@@ -63,20 +66,32 @@ Status ReadTokenId(const GgufFile& file, std::string_view name, size_t tokens, i
   return {};
 }
 
+// A recommendation that no request could make is a mistake in the file.
 Status ReadSampling(const GgufFile& file, text::SamplingDefaults& sampling) {
-  const auto read = [&file](const char* key, std::optional<float>& out) -> Status {
-    if (file.Has(key)) {
-      TRY_ASSIGN(out, file.GetF32(key));
+  const auto check = [](const char* key, double value, const NumberRange& range) -> Status {
+    if (!range.Has(value)) {
+      return Fail(Code::kDataCorrupt,
+                  fmt::format("{} must be {}, not {:g}", key, range.Text(), value));
     }
     return {};
   };
-  TRY(read("general.sampling.temp", sampling.temperature));
-  TRY(read("general.sampling.top_p", sampling.top_p));
-  TRY(read("general.sampling.min_p", sampling.min_p));
-  TRY(read("general.sampling.penalty_repeat", sampling.repetition_penalty));
-  if (file.Has("general.sampling.top_k")) {
-    TRY_ASSIGN(const uint32_t top_k, file.GetU32("general.sampling.top_k"));
-    sampling.top_k = static_cast<int32_t>(top_k);
+  const auto read = [&](const char* key, const NumberRange& range,
+                        std::optional<float>& out) -> Status {
+    if (file.Has(key)) {
+      TRY_ASSIGN(out, file.GetF32(key));
+      TRY(check(key, *out, range));
+    }
+    return {};
+  };
+  TRY(read("general.sampling.temp", sampling_ranges::kTemperature, sampling.temperature));
+  TRY(read("general.sampling.top_p", sampling_ranges::kTopP, sampling.top_p));
+  TRY(read("general.sampling.min_p", sampling_ranges::kMinP, sampling.min_p));
+  TRY(read("general.sampling.penalty_repeat", sampling_ranges::kRepetitionPenalty,
+           sampling.repetition_penalty));
+  constexpr char kTopK[] = "general.sampling.top_k";
+  if (file.Has(kTopK)) {
+    TRY_ASSIGN(sampling.top_k, file.GetI32(kTopK));
+    TRY(check(kTopK, *sampling.top_k, sampling_ranges::kTopK));
   }
   return {};
 }
@@ -106,11 +121,8 @@ Status FinishCard(Vocabulary vocabulary, std::string_view chat_template, text::M
   card.bos_token = TextOf(*card.tokenizer, card.tokenizer->bos());
   card.eos_token = TextOf(*card.tokenizer, card.tokenizer->eos());
   if (!chat_template.empty()) {
-    Result<text::ChatTemplate> parsed = text::ChatTemplate::Parse(chat_template);
-    if (!parsed) {
-      return Fail(Within("chat template", std::move(parsed).error()));
-    }
-    card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(*std::move(parsed));
+    TRY_ASSIGN(text::ChatTemplate parsed, text::ChatTemplate::Parse(chat_template));
+    card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(std::move(parsed));
   }
   return {};
 }
@@ -194,6 +206,11 @@ Result<std::shared_ptr<const text::ModelCard>> MakeCard(
   card->context_length = static_cast<int32_t>(std::min(context, limits::kContextMax));
   TRY(ReadSampling(file, card->sampling));
   TRY_ASSIGN(Vocabulary vocabulary, ReadVocabulary(file));
+  if (vocabulary.model == Vocabulary::Model::kBpe && !file.Has("tokenizer.ggml.pre")) {
+    card->notes.push_back(
+        "the file doesn't say how its tokenizer cuts words (tokenizer.ggml.pre): they are cut by "
+        "llama.cpp's default, and the model may be worse for it");
+  }
   TRY_ASSIGN(const std::string_view own, file.GetString("tokenizer.chat_template", ""));
   TRY(FinishCard(std::move(vocabulary), chat_template_source.value_or(std::string(own)), *card));
   return card;

@@ -42,6 +42,7 @@ class GgufFile {
   std::span<const GgufKey> keys() const { return first().head.keys; }  // as in the file
   [[nodiscard]] Result<uint32_t> GetU32(std::string_view key) const;
   [[nodiscard]] Result<uint32_t> GetU32(std::string_view key, uint32_t fallback) const;
+  [[nodiscard]] Result<int32_t> GetI32(std::string_view key) const;
   [[nodiscard]] Result<float> GetF32(std::string_view key) const;
   [[nodiscard]] Result<float> GetF32(std::string_view key, float fallback) const;
   [[nodiscard]] Result<bool> GetBool(std::string_view key) const;

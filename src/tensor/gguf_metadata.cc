@@ -33,6 +33,11 @@ Result<uint32_t> GgufFile::GetU32(std::string_view key, uint32_t fallback) const
   return value != nullptr ? Converted(*this, key, value->AsU32()) : fallback;
 }
 
+Result<int32_t> GgufFile::GetI32(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  return value != nullptr ? Converted(*this, key, value->AsI32()) : Missing(*this, key);
+}
+
 Result<float> GgufFile::GetF32(std::string_view key) const {
   const GgufValue* value = Find(key);
   return value != nullptr ? Converted(*this, key, value->AsF32()) : Missing(*this, key);

@@ -152,6 +152,9 @@ std::string GgufValue::TypeText() const {
 Result<uint32_t> GgufValue::AsU32() const {
   return ScalarAs<uint32_t>(*this);
 }
+Result<int32_t> GgufValue::AsI32() const {
+  return ScalarAs<int32_t>(*this);
+}
 Result<bool> GgufValue::AsBool() const {
   return ScalarAs<bool>(*this);
 }

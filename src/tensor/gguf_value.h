@@ -68,6 +68,7 @@ struct GgufValue {
   std::string TypeText() const;
 
   [[nodiscard]] Result<uint32_t> AsU32() const;
+  [[nodiscard]] Result<int32_t> AsI32() const;
   [[nodiscard]] Result<float> AsF32() const;  // finite
   [[nodiscard]] Result<bool> AsBool() const;
   [[nodiscard]] Result<std::string_view> AsString() const;

@@ -60,6 +60,9 @@ TEST(GgufValue, ReadsAnIntegerOfAnyTypeInWhichItFits) {
 }
 
 TEST(GgufValue, RefusesIntegersOutOfRange) {
+  EXPECT_EQ(Scalar<int8_t>(GgufType::kI8, -1).value.AsI32().value(), -1);
+  ExpectRefused(Scalar<uint32_t>(GgufType::kU32, 4'294'967'295u).value.AsI32(),
+                "4294967295 is out of range");
   ExpectRefused(Scalar<int8_t>(GgufType::kI8, -1).value.AsU32(), "-1 is out of range");
   ExpectRefused(Scalar<int64_t>(GgufType::kI64, int64_t{1} << 32).value.AsU32(),
                 "4294967296 is out of range");

@@ -19,6 +19,7 @@ struct TokenBias {
   float bias = 0.0f;  // added to the logit; -inf bans
 };
 
+// Numbers within base/sampling_ranges.h: Submit() CHECKs it, and a draw always finds a token then.
 struct SampleSpec {
   // The generator's key: a draw depends on these three alone.
   uint64_t seed = 0;

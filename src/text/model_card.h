@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -35,6 +36,7 @@ struct ModelCard {
   std::string bos_token;                                    // text, for templates; empty when none
   std::string eos_token;
   SamplingDefaults sampling;
+  std::vector<std::string> notes;  // one line each, for a person: what the file leaves open
 };
 
 // Makes cards. Room `model` implements it (GGUF, tokenizer.json); cli hands it to gateway and perf.

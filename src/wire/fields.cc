@@ -1,20 +1,11 @@
 #include "wire/fields.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "base/limits.h"
 
 namespace fak::wire {
-namespace {
-
-std::string Number(double value) {
-  std::string text;
-  JsonWriter(text).Double(value);
-  return text;
-}
-
-}  // namespace
 
 const Json* Fields::Take(std::string_view name) {
   known_.emplace_back(name);
@@ -88,7 +79,7 @@ std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t m
   return number;
 }
 
-std::optional<float> Fields::Float(std::string_view name, double min, double max) {
+std::optional<float> Fields::Float(std::string_view name, const NumberRange& range) {
   const Json* value = Take(name);
   if (value == nullptr) {
     return std::nullopt;
@@ -98,11 +89,22 @@ std::optional<float> Fields::Float(std::string_view name, double min, double max
     return std::nullopt;
   }
   const double number = value->number();
-  if (!(number >= min && number <= max)) {
-    Fail(name, "must be " + Number(min) + " to " + Number(max) + ", not " + value->number_text());
+  // What rounds to nothing is as much out as nothing is.
+  if (!range.Has(number) || !range.Has(static_cast<float>(number))) {
+    Fail(name, "must be " + range.Text() + ", not " + std::string(value->number_text()));
     return std::nullopt;
   }
   return static_cast<float>(number);
+}
+
+std::optional<int32_t> Fields::Int(std::string_view name, const NumberRange& range) {
+  const auto number =
+      Int(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  if (number && !range.Has(static_cast<double>(*number))) {
+    Fail(name, "must be " + range.Text() + ", not " + std::to_string(*number));
+    return std::nullopt;
+  }
+  return number ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;
 }
 
 std::vector<std::string> Fields::Unknown() const {

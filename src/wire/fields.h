@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/number_range.h"
 #include "base/result.h"
 
 namespace fak::wire {
@@ -27,7 +28,8 @@ class Fields {
   std::optional<std::string> String(std::string_view name);
   // Bounds are inclusive; the error says them.
   std::optional<int64_t> Int(std::string_view name, int64_t min, int64_t max);
-  std::optional<float> Float(std::string_view name, double min, double max);
+  std::optional<float> Float(std::string_view name, const NumberRange& range);
+  std::optional<int32_t> Int(std::string_view name, const NumberRange& range);
 
   void Fail(std::string_view field, std::string what);
   bool ok() const { return !failed_; }

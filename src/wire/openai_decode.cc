@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/sampling_ranges.h"
 #include "base/strings.h"
 #include "wire/fields.h"
 
@@ -12,7 +13,6 @@ namespace fak::wire {
 namespace {
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr double kFloatMax = std::numeric_limits<float>::max();
 
 std::string At(std::string_view list, size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]";
@@ -93,22 +93,16 @@ void Assign(To& to, const std::optional<From>& from) {
 }
 
 void ReadSampling(Fields& fields, SamplingParams& sampling) {
-  sampling.temperature = fields.Float("temperature", 0.0, kFloatMax);
-  sampling.top_p = fields.Float("top_p", 0.0, 1.0);
-  if (sampling.top_p == 0.0f) {
-    fields.Fail("top_p", "must be above 0");
-  }
-  if (const auto top_k = fields.Int("top_k", -1, kInt32Max)) {
-    sampling.top_k = static_cast<int32_t>(*top_k);
-  }
-  sampling.min_p = fields.Float("min_p", 0.0, 1.0);
-  sampling.typical_p = fields.Float("typical_p", 0.0, 1.0);
-  sampling.presence_penalty = fields.Float("presence_penalty", -2.0, 2.0);
-  sampling.frequency_penalty = fields.Float("frequency_penalty", -2.0, 2.0);
-  sampling.repetition_penalty = fields.Float("repetition_penalty", 0.0, kFloatMax);
-  if (sampling.repetition_penalty == 0.0f) {
-    fields.Fail("repetition_penalty", "must be above 0");
-  }
+  sampling.temperature = fields.Float("temperature", sampling_ranges::kTemperature);
+  sampling.top_p = fields.Float("top_p", sampling_ranges::kTopP);
+  sampling.top_k = fields.Int("top_k", sampling_ranges::kTopK);
+  sampling.min_p = fields.Float("min_p", sampling_ranges::kMinP);
+  sampling.typical_p = fields.Float("typical_p", sampling_ranges::kTypicalP);
+  sampling.presence_penalty = fields.Float("presence_penalty", sampling_ranges::kPresencePenalty);
+  sampling.frequency_penalty =
+      fields.Float("frequency_penalty", sampling_ranges::kFrequencyPenalty);
+  sampling.repetition_penalty =
+      fields.Float("repetition_penalty", sampling_ranges::kRepetitionPenalty);
   if (const auto seed = fields.Int("seed", std::numeric_limits<int64_t>::min(),
                                    std::numeric_limits<int64_t>::max())) {
     sampling.seed = static_cast<uint64_t>(*seed);
@@ -361,8 +355,8 @@ Result<Turn> DecodeChatRequest(const Json& document) {
   ReadMessages(fields, turn);
   ReadCommon(fields, turn);
   ReadChatLogprobs(fields, turn.sampling);
-  auto max_tokens = fields.Int("max_completion_tokens", 1, kInt32Max);
-  const auto old_name = fields.Int("max_tokens", 1, kInt32Max);
+  auto max_tokens = fields.Int("max_completion_tokens", sampling_ranges::kMaxTokens);
+  const auto old_name = fields.Int("max_tokens", sampling_ranges::kMaxTokens);
   Assign(turn.sampling.max_tokens, max_tokens ? max_tokens : old_name);
   turn.tools = TakeKind(fields, "tools", Json::Kind::kArray, "a list");
   if (const Json* choice = fields.Take("tool_choice")) {

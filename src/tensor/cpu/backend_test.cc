@@ -223,6 +223,24 @@ TEST(CpuBackend, TakesTokensFromThePreviousStep) {
   ExpectEqual(model.Run(seen), runner, sequence);
 }
 
+// A draw from it would find no candidate.
+TEST(CpuBackendDeathTest, TakesNoSamplingOutOfItsRange) {
+  const TestModel model(ShapeNamed("plain"));
+  Runner runner(model, {CpuIsas().back(), 1, 16, 1});
+  const Runner::Sequence sequence = runner.Start({7});
+  const std::vector<SequenceRows> rows = {
+      {.first_row = 0, .rows = 1, .first_position = 0, .blocks = sequence.blocks}};
+  const std::vector<uint32_t> logit_rows = {0};
+  for (const SampleSpec& spec :
+       {SampleSpec{.min_p = 5.0f}, SampleSpec{.min_p = std::numeric_limits<float>::quiet_NaN()},
+        SampleSpec{.temperature = -1.0f}, SampleSpec{.top_p = 0.0f}, SampleSpec{.typical_p = 1.5f},
+        SampleSpec{.repetition_penalty = 0.0f}}) {
+    EXPECT_DEATH(static_cast<void>(runner.executable().Submit(
+                     {sequence.tokens, rows, logit_rows, std::span(&spec, 1)})),
+                 "min_p|temperature|top_p|typical_p|penalties");
+  }
+}
+
 TEST(CpuBackend, NamesTheKernelsOfAProgramOnce) {
   const TestModel model(ShapeNamed("mixed_classes"));
   Runner runner(model, {Isa::kScalar, 1, 16, 1});

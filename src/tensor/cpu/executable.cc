@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/sampling_ranges.h"
 #include "tensor/spec/rope.h"
 
 namespace fak::tensor::cpu {
@@ -93,6 +94,23 @@ void CpuExecutable::ChooseWrongProduct() {
   }
 }
 
+namespace {
+
+void CheckSample(const SampleSpec& spec) {
+  namespace ranges = sampling_ranges;
+  CHECK(ranges::kTemperature.Has(spec.temperature)) << "temperature " << spec.temperature;
+  CHECK(ranges::kTopP.Has(spec.top_p)) << "top_p " << spec.top_p;
+  CHECK(ranges::kMinP.Has(spec.min_p)) << "min_p " << spec.min_p;
+  CHECK(ranges::kTypicalP.Has(spec.typical_p)) << "typical_p " << spec.typical_p;
+  CHECK(ranges::kPresencePenalty.Has(spec.presence_penalty) &&
+        ranges::kFrequencyPenalty.Has(spec.frequency_penalty) &&
+        ranges::kRepetitionPenalty.Has(spec.repetition_penalty))
+      << "penalties " << spec.presence_penalty << ", " << spec.frequency_penalty << ", "
+      << spec.repetition_penalty;
+}
+
+}  // namespace
+
 void CpuExecutable::CheckStep(const StepInput& step) const {
   CHECK(!in_flight_) << "a step is in flight";
   CHECK(!step.sequences.empty() && step.sequences.size() <= limits_.sequences_max);
@@ -103,6 +121,7 @@ void CpuExecutable::CheckStep(const StepInput& step) const {
         step.logit_rows.end())
       << "logit rows don't ascend";
   CHECK(step.logit_rows.empty() || step.logit_rows.back() < step.tokens.size());
+  std::ranges::for_each(step.samples, CheckSample);
   uint32_t next_row = 0;
   for (const SequenceRows& sequence : step.sequences) {
     CHECK(sequence.rows > 0 && sequence.first_row == next_row) << "rows aren't in order";

@@ -1,0 +1,20 @@
+#include "base/number_range.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+
+namespace fak {
+
+std::string NumberRange::Text() const {
+  const bool bounded = most < std::numeric_limits<int32_t>::max();
+  if (above) {
+    return fmt::format("above {:.15g}", least) +
+           (bounded ? fmt::format(", at most {:.15g}", most) : "");
+  }
+  return bounded ? fmt::format("{:.15g} to {:.15g}", least, most)
+                 : fmt::format("{:.15g} or more", least);
+}
+
+}  // namespace fak

@@ -1,0 +1,99 @@
+#include "model/card.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "tests/tiny/tiny_model.h"
+
+namespace fak::model {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CardTest : public ::testing::Test {
+ protected:
+  ~CardTest() override { std::filesystem::remove(path_); }
+
+  Result<std::shared_ptr<const text::ModelCard>> CardOf(const tensor::GgufWriter& model) const {
+    TRY(model.Write(path_));
+    return CardLoader().Load(path_, std::nullopt);
+  }
+
+  template <class T>
+  Result<std::shared_ptr<const text::ModelCard>> CardWith(std::string_view key, T value) const {
+    tensor::GgufWriter model = tiny::MakeTinyModel({});
+    model.Set(key, value);
+    return CardOf(model);
+  }
+
+  template <class T>
+  void ExpectRefused(const std::string& key, T value) const {
+    const auto card = CardWith(key, value);
+    ASSERT_FALSE(card) << key << " " << value;
+    EXPECT_EQ(card.error().code, Code::kDataCorrupt);
+    EXPECT_THAT(card.error().detail, HasSubstr(key));
+  }
+
+  const std::string path_ = testing::TempDir() + "card_test.gguf";
+};
+
+TEST_F(CardTest, TakesTheSamplingThatTheFileRecommends) {
+  tensor::GgufWriter model = tiny::MakeTinyModel({});
+  model.Set("general.sampling.temp", 0.6f);
+  model.Set("general.sampling.top_p", 1.0f);
+  model.Set("general.sampling.min_p", 0.0f);
+  model.Set("general.sampling.top_k", int32_t{-1});
+  model.Set("general.sampling.penalty_repeat", 1.1f);
+  const auto card = CardOf(model);
+  ASSERT_TRUE(card) << card.error().detail;
+  const text::SamplingDefaults& sampling = (*card)->sampling;
+  EXPECT_EQ(sampling.temperature, 0.6f);
+  EXPECT_EQ(sampling.top_p, 1.0f);
+  EXPECT_EQ(sampling.min_p, 0.0f);
+  EXPECT_EQ(sampling.top_k, -1);
+  EXPECT_EQ(sampling.repetition_penalty, 1.1f);
+}
+
+TEST_F(CardTest, SaysThatAFileWithoutAPreTokenizerIsCutByTheDefault) {
+  tensor::GgufWriter silent;
+  {
+    const Status written = tiny::MakeTinyModel({}).Write(path_);
+    ASSERT_TRUE(written) << written.error().detail;
+    const auto file = *tensor::GgufFile::Open(path_);
+    for (const tensor::GgufKey& key : file->keys()) {
+      if (key.name != "tokenizer.ggml.pre") {
+        silent.Copy(key);
+      }
+    }
+  }
+  const auto guessed = CardOf(silent);
+  ASSERT_TRUE(guessed) << guessed.error().detail;
+  ASSERT_EQ((*guessed)->notes.size(), 1u);
+  EXPECT_THAT((*guessed)->notes.front(), HasSubstr("tokenizer.ggml.pre"));
+  EXPECT_TRUE((*CardOf(tiny::MakeTinyModel({})))->notes.empty());
+  // SentencePiece has no pre-tokenizer.
+  EXPECT_TRUE((*CardOf(tiny::MakeTinyModel({.sentence_piece = true})))->notes.empty());
+}
+
+TEST_F(CardTest, RefusesSamplingThatNoRequestCouldAskForByItsKey) {
+  const float nan = std::nanf("");
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float value : {-1.0f, nan, inf, -inf}) {
+    for (const char* name : {"temp", "top_p", "min_p", "penalty_repeat"}) {
+      ExpectRefused(std::string("general.sampling.") + name, value);
+    }
+  }
+  ExpectRefused("general.sampling.min_p", 5.0f);
+  ExpectRefused("general.sampling.top_p", 0.0f);
+  ExpectRefused("general.sampling.top_p", 1.5f);
+  ExpectRefused("general.sampling.penalty_repeat", 0.0f);
+  ExpectRefused("general.sampling.top_k", int32_t{-7});
+  ExpectRefused("general.sampling.top_k", uint32_t{4'000'000'000});
+}
+
+}  // namespace
+}  // namespace fak::model
