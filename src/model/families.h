@@ -25,7 +25,7 @@ const Family* FindFamily(std::string_view architecture);
 // "gemma3, llama, ...", for errors and --help.
 std::string FamilyNames();
 
-// On q·k: 1 / sqrt(dim), each operation rounded to f32.
+// On q·k: 1 / sqrt(dim), each operation rounded to f32. dim: of a head, in most models.
 float AttentionScale(uint32_t dim);
 
 void LlamaLayer(Recorder& record, uint32_t i);

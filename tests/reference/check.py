@@ -118,5 +118,7 @@ check(family, "F32")
 if family == "llama":
     for scaling in ("linear", "yarn", "llama3"):
         check(family, "F32", "--rope", scaling)
+if family == "gemma3":
+    check(family, "F32", "--deep")
 check(family, QUANTISED[family])
 sys.exit(failed)

@@ -145,12 +145,16 @@ def build(metadata, tensors):
     width, heads = key("embedding_length"), key("attention.head_count")
     dim = key("attention.key_length", width // heads)
     gemma = family == "gemma3"
+    layers = key("block_count")
+    # Of Gemma 3's sizes the 27B alone, the one with 62 layers, scales by query_pre_attn_scalar = width / heads
+    # (gemma_pytorch, config.py get_config_for_27b_v3) and not by the width of a head.
+    scaled_by = width // heads if gemma and layers == 62 else dim
     rope = Rope(base=key("rope.freq_base"), dims=key("rope.dimension_count", dim), adjacent=family == "llama",
                 kind=key("rope.scaling.type", b"none").decode(), factor=key("rope.scaling.factor", 1.0),
                 original=key("rope.scaling.original_context_length", 0),
                 divisors=tensors.get("rope_freqs.weight"))
-    return Model(family=family, layers=key("block_count"), heads=heads, kv_heads=key("attention.head_count_kv"),
-                 dim=dim, eps=key("attention.layer_norm_rms_epsilon"), scale=1 / math.sqrt(dim),
+    return Model(family=family, layers=layers, heads=heads, kv_heads=key("attention.head_count_kv"),
+                 dim=dim, eps=key("attention.layer_norm_rms_epsilon"), scale=1 / math.sqrt(scaled_by),
                  embedding_scale=math.sqrt(width) if gemma else 1.0, rope=rope, weights=tensors,
                  local_rope=Rope(base=10000.0, dims=rope.dims, adjacent=False) if gemma else None,
                  window=key("attention.sliding_window", 0) if gemma else 0,

@@ -22,15 +22,18 @@ Vocabulary VocabularyOf(const TinyOptions& options) {
 tensor::GgufWriter MakeTinyModel(const TinyOptions& options) {
   const Vocabulary vocabulary = VocabularyOf(options);
   const bool gemma = options.family == Family::kGemma3;
+  const bool deep = gemma && options.deep;
   const bool experts = options.family == Family::kQwen3Moe;
   const ModelShape shape = {
       .family = options.family,
-      .layers = gemma ? 7u : 3u,
-      .width = 256,
+      .layers = deep    ? 62u
+                : gemma ? 7u
+                        : 3u,
+      .width = deep ? 128u : 256u,
       .heads = 4,
       .kv_heads = 2,
       .head_dim = options.family == Family::kQwen3 ? 128u : 64u,
-      .ff = 512,
+      .ff = deep ? 128u : 512u,
       .vocabulary = static_cast<uint32_t>(vocabulary.tokens.size()),
       .context = 2048,
       .rope_base = options.family == Family::kLlama ? 10'000.0f : 1'000'000.0f,
