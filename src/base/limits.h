@@ -110,6 +110,7 @@ inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread 
 // Configuration and child processes
 inline constexpr size_t kConfigBytesMax = 4 * 1024 * 1024;
 inline constexpr size_t kTextInputBytesMax = 64 * 1024 * 1024;  // of a file or standard input
+inline constexpr uint32_t kThreadsMax = 1024;                   // of a native engine
 inline constexpr size_t kChildLineBytesMax = 64 * 1024;
 inline constexpr size_t kChildOutputBytesMax = 16 * 1024 * 1024;
 

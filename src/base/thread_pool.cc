@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string>
+#include <system_error>
 
 #ifdef __linux__
 #include <pthread.h>
@@ -85,11 +87,17 @@ int CgroupCpuQuota() {
 ThreadPool::ThreadPool(int threads) {
   CHECK(threads >= 1) << "a pool has at least the calling thread";
   workers_.reserve(static_cast<size_t>(threads) - 1);
-  for (int worker = 1; worker < threads; ++worker) {
-    workers_.emplace_back([this, worker] {
-      NameThisThread(worker);
-      WorkerLoop(worker);
-    });
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      workers_.emplace_back([this, worker] {
+        NameThisThread(worker);
+        WorkerLoop(worker);
+      });
+    }
+  } catch (const std::system_error& error) {  // what the library has for "no more of them"
+    started_ = Fail(Code::kResourceExhausted,
+                    "the system started " + std::to_string(workers_.size() + 1) + " of " +
+                        std::to_string(threads) + " threads: " + error.code().message());
   }
 }
 

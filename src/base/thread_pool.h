@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/result.h"
 
 namespace fak {
 
@@ -29,6 +30,9 @@ class ThreadPool {
 
   // `threads` counts the caller too, so 1 starts none. At least 1 (CHECKed).
   explicit ThreadPool(int threads);
+  // kResourceExhausted where the system started fewer than it was asked for; the pool works with
+  // those.
+  const Status& started() const { return started_; }
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -69,6 +73,7 @@ class ThreadPool {
   std::atomic<bool> running_{false};
 
   std::vector<std::thread> workers_;
+  Status started_;
 };
 
 }  // namespace fak

@@ -21,7 +21,8 @@ struct CpuOptions {
   bool wrong_order = false;
 };
 
-// kUnsupported when the ISA isn't one of this machine.
+// kUnsupported when the ISA isn't one of this machine, kInvalidArgument for more than kThreadsMax
+// threads, kResourceExhausted when the system doesn't start as many.
 [[nodiscard]] Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
 std::vector<Isa> CpuIsas();  // that this machine runs, scalar first
 std::string_view IsaName(Isa isa);

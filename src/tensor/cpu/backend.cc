@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/limits.h"
 #include "tensor/cpu/device.h"
 #include "tensor/cpu/executable.h"
 #include "tensor/cpu/machine.h"
@@ -98,6 +99,8 @@ class CpuBackend final : public Backend {
     return CpuExecutable::Make(device_, std::move(program), limits);
   }
 
+  const Status& started() const { return device_.pool.started(); }
+
  private:
   WeightLoader Loader() { return {device_.pool, device_.memory}; }
 
@@ -114,9 +117,18 @@ Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options) {
     return Fail(Code::kUnsupported,
                 "this machine doesn't run " + std::string(IsaName(isa)) + " kernels", "isa");
   }
-  const int threads =
-      options.threads == 0 ? cpu::PhysicalCores() : static_cast<int>(options.threads);
-  return std::make_unique<cpu::CpuBackend>(isa, threads, options.wrong_order);
+  if (options.threads > limits::kThreadsMax) {
+    return Fail(Code::kInvalidArgument,
+                std::to_string(options.threads) + " threads are more than the " +
+                    std::to_string(limits::kThreadsMax) + " that are taken",
+                "threads");
+  }
+  const int threads = options.threads == 0
+                          ? std::min<int>(cpu::PhysicalCores(), limits::kThreadsMax)
+                          : static_cast<int>(options.threads);
+  auto backend = std::make_unique<cpu::CpuBackend>(isa, threads, options.wrong_order);
+  TRY(backend->started());
+  return backend;
 }
 
 }  // namespace fak::tensor
