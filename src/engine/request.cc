@@ -20,10 +20,6 @@ Status CheckTurn(const wire::Turn& turn) {
   if (WantsTools(turn.tool_choice)) {
     return Fail(Code::kUnsupported, "tools are not offered by this engine yet", "tool_choice");
   }
-  if (!turn.image_field.empty()) {
-    return Fail(Code::kUnsupported, turn.image_field + ": this model takes text only",
-                turn.image_field);
-  }
   if (turn.suffix) {
     return Fail(Code::kUnsupported, "suffix is not offered by this engine", "suffix");
   }

@@ -137,25 +137,26 @@ std::span<const Gateway::Route> Gateway::Routes() {
 
 namespace {
 
+// Whatever its method.
 template <class Routes>
-const auto* FindRoute(const Routes& routes, std::string_view method, std::string_view path,
-                      bool* maybe_known_path) {
-  const auto* found = routes.data();
-  found = nullptr;
-  for (const auto& route : routes) {
-    const bool same_path =
-        route.path == path || (route.path == "/v1/models" && path.starts_with("/v1/models/"));
-    if (!same_path) {
-      continue;
-    }
-    if (maybe_known_path != nullptr) {
-      *maybe_known_path = true;
-    }
-    if (route.method == method || (route.method == "GET" && method == "HEAD")) {
-      found = &route;
-    }
-  }
-  return found;
+const auto* FindPath(const Routes& routes, std::string_view path) {
+  const auto found = std::find_if(routes.begin(), routes.end(), [path](const auto& route) {
+    return route.path == path || (route.path == "/v1/models" && path.starts_with("/v1/models/"));
+  });
+  return found == routes.end() ? nullptr : &*found;
+}
+
+template <class Route>
+bool Takes(const Route& route, std::string_view method) {
+  return route.method == method || (route.method == "GET" && method == "HEAD");
+}
+
+Error NoRoute(std::string_view path) {
+  const std::string under_v1 = "/v1" + std::string(path);
+  const std::string where = FindPath(Gateway::Routes(), under_v1) != nullptr
+                                ? "it is at " + under_v1
+                                : "the API is under /v1, and /openapi.json describes it";
+  return {Code::kNotFound, "there is no " + std::string(path) + " here: " + where};
 }
 
 }  // namespace
@@ -204,12 +205,13 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
   if (head.method == "OPTIONS" && !options_.cors_origin.empty() && !HasNeedlessBody(head)) {
     return std::nullopt;
   }
-  const Route* route = FindRoute(Routes(), head.method, Canonical(head.path()), nullptr);
   if (HasNeedlessBody(head)) {
     const Error error{Code::kPayloadTooLarge, head.method + " takes no body here"};
     return Refusal({head, nullptr, ContextOf(head), ""}, error, HttpStatusOf(error));
   }
-  if (const std::optional<Error> error = Authorize(head, route)) {
+  const Route* route = FindPath(Routes(), Canonical(head.path()));
+  const bool taken = route != nullptr && Takes(*route, head.method);
+  if (const std::optional<Error> error = Authorize(head, taken ? route : nullptr)) {
     return Refusal({head, nullptr, ContextOf(head), ""}, *error, HttpStatusOf(*error));
   }
   return std::nullopt;
@@ -238,17 +240,16 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
     return;
   }
   const std::string_view path = Canonical(call->request.path());
-  bool known_path = false;
-  const Route* route = FindRoute(Routes(), call->request.method, path, &known_path);
+  const Route* route = FindPath(Routes(), path);
   if (route == nullptr) {
-    if (known_path) {
-      Refuse(*call,
-             {Code::kInvalidArgument,
-              call->request.method + " is not offered at " + std::string(path)},
-             405);
-      return;
-    }
-    Refuse(*call, {Code::kNotFound, "there is no " + std::string(path) + " here"});
+    Refuse(*call, NoRoute(path));
+    return;
+  }
+  if (!Takes(*route, call->request.method)) {
+    Refuse(*call,
+           {Code::kInvalidArgument, std::string(path) + " takes " + std::string(route->method) +
+                                        ", not " + call->request.method},
+           405);
     return;
   }
   if (!route->off_loop) {
@@ -288,6 +289,10 @@ net::HttpResponse Gateway::Refusal(const Call& call, const Error& error, int sta
   headers.Add("content-type", "application/json");
   if (status == 401) {
     headers.Add("www-authenticate", "Bearer");
+  }
+  if (const Route* route = FindPath(Routes(), Canonical(call.request.path()));
+      status == 405 && route != nullptr) {
+    headers.Add("allow", std::string(route->method));
   }
   if (error.retry_after_s > 0) {
     headers.Add("retry-after", std::to_string(error.retry_after_s));
@@ -369,7 +374,7 @@ Result<std::shared_ptr<const text::ModelCard>> Gateway::CardFor(const wire::Turn
   if (!parsed) {
     Error error = std::move(parsed).error();
     error.field = "chat_template";
-    return Fail(Within("chat_template", std::move(error)));
+    return Fail(std::move(error));
   }
   auto card = std::make_shared<text::ModelCard>(*options_.maybe_card);
   card->maybe_chat_template = std::make_shared<const text::ChatTemplate>(*std::move(parsed));
@@ -402,8 +407,11 @@ void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
                       : surface == wire::Surface::kEmbedding ? capabilities->embeddings
                                                              : capabilities->anthropic_wire;
   if (!served) {
-    Refuse(*call, {Code::kNotFound, std::string(Canonical(call->request.path())) +
-                                        " isn't served by the engine behind this server"});
+    const std::string path(Canonical(call->request.path()));
+    Refuse(*call, {Code::kNotFound, capabilities->native
+                                        ? path + " isn't offered for a model that is served here: "
+                                                 "/v1/chat/completions and /v1/completions are"
+                                        : path + " isn't served by the engine behind this server"});
     return;
   }
   Result<Json> document = ParseJson(call->request.body);

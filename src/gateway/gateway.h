@@ -71,6 +71,7 @@ class Gateway final : public net::HttpHandler {
     bool off_loop = false;  // on a prepare thread
   };
   // All that is served, each also in openapi.json; "/v1/models" has the models by name below it.
+  // A path has one method.
   static std::span<const Route> Routes();
 
  private:

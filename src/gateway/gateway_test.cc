@@ -162,8 +162,12 @@ TEST_F(GatewayTest, ErrorsNameWhatIsWrong) {
       {"/v1/chat/completions",
        R"({"chat_template":"x","messages":[{"role":"user","content":"h"}]})", 400, "77 tokens"},
       {"/v1/completions", R"({"prompt":3})", 400, "\"param\":\"prompt\""},
-      {"/nowhere", "{}", 404, "/nowhere"},
-      {"/v1/models", "{}", 405, "POST"},
+      {"/nowhere", "{}", 404, "there is no /nowhere here: the API is under /v1"},
+      {"/", "{}", 404, "the API is under /v1"},
+      {"/chat/completions", "{}", 404, "it is at /v1/chat/completions"},
+      {"/models", "{}", 404, "it is at /v1/models"},
+      {"/v1/models", "{}", 405, "/v1/models takes GET, not POST"},
+      {"/v1/responses", "{}", 404, "isn't served by the engine behind this server"},
       {"/tokenize", R"({"prompt":"x"})", 400, "tokenizer"},
   };
   for (const auto& [path, body, status, word] : kCases) {
@@ -307,6 +311,8 @@ TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
     const auto response = Ask(method, target, "{}", headers);
     EXPECT_EQ(response.status, status);
     EXPECT_EQ(response.headers.Get("x-request-id"), "mine-" + std::to_string(status));
+    EXPECT_EQ(response.headers.Get("allow"),
+              status == 405 ? std::optional<std::string_view>("GET") : std::nullopt);
   }
   net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
   socket.Send(

@@ -78,6 +78,10 @@ std::string FoldSalt(const std::string& tenant, const std::string& salt) {
 
 Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,
                                    int32_t context_length, int64_t wall_ns) {
+  if (!turn.image_field.empty()) {  // a template would only say that it can't join it
+    return Fail(Code::kUnsupported, turn.image_field + ": this model takes text only",
+                turn.image_field);
+  }
   if (card.maybe_chat_template == nullptr) {
     return Fail(Code::kUnsupported,
                 "this model has no chat template: use /v1/completions, or start the server with "

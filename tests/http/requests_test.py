@@ -134,7 +134,12 @@ class Requests(unittest.TestCase):
             self.refused(path, {**body, "model": "gpt"}, "gpt", "tiny", param="model", status=404)
             self.assertEqual(self.server.ask("POST", path, {**body, "model": "tiny"})[0], 200)
         self.refused("/v1/embeddings", {"input": "x"}, "/v1/embeddings", status=404)
-        self.refused("/v1/models", {}, "POST", status=405)
+        self.refused("/v1/responses", {"input": "x"}, "served here", "/v1/chat/completions", status=404)
+        self.refused("/v1/models", {}, "takes GET, not POST", status=405)
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+        messages = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
+        self.refused(PATHS[1], {"messages": messages}, "takes text only",
+                     param="messages[0].content[1]")
         for field, value in {
             "tools": [{"type": "function", "function": {"name": "f"}}],
             "functions": [{"name": "f"}],
