@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
+#include "cli/number_flag.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "engine/native_driver.h"
@@ -129,7 +130,7 @@ void WriteJsonRow(JsonWriter& json, const perf::TestResult& result, const std::s
 Status BenchModel(const BenchFlags& given) {
   BenchFlags flags = given;
   const uint32_t most = *std::max_element(flags.parallel.begin(), flags.parallel.end());
-  flags.engine.max_num_seqs = std::max(flags.engine.max_num_seqs, most);
+  flags.engine.max_num_seqs = most;
   TRY_ASSIGN(const std::vector<perf::Peer> peers, PeersOf(flags));
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
@@ -178,7 +179,9 @@ std::function<ExitStatus()> AddBench(CLI::App& program) {
       "model", "Prompt and generation speed of a model in this process, as llama-bench has it");
   const auto flags = std::make_shared<BenchFlags>();
   AddModel(*verb, flags->engine.model);
-  flags->engine.Add(*verb);
+  flags->engine.AddStepRows(*verb);
+  flags->engine.AddMemory(*verb);
+  flags->engine.AddMachine(*verb);
   verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -189,10 +192,11 @@ std::function<ExitStatus()> AddBench(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--parallel", flags->parallel, "Sequences that generate together")
+      ->check(Within({.least = 1, .most = 4096}))
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-r,--repetitions", flags->repetitions, "Runs of each test")
-      ->check(CLI::Range(1, 1000))
+      ->check(Within({.least = 1, .most = 1000}))
       ->capture_default_str();
   verb->add_option("--peer", flags->peers,
                    "NAME=DIR of a llama.cpp build to run in alternation; repeatable")

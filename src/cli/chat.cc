@@ -1,8 +1,10 @@
 #include "cli/chat.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,23 +14,36 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/strings.h"
+#include "cli/engine_flags.h"
+#include "cli/suggest.h"
 #include "cli/verb.h"
 #include "gateway/prepare.h"
-#include "hub/store.h"
 
 namespace fak::cli {
 
 bool LooksLikeModel(std::string_view word) {
-  const auto aliases = hub::Aliases();
-  const bool alias = std::any_of(aliases.begin(), aliases.end(),
-                                 [word](const hub::Alias& known) { return known.name == word; });
-  if (alias || word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
+  if (word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
       word.starts_with("https://")) {
     return true;
   }
-  const auto pulled = hub::Store(hub::CacheFolder()).List();
-  return pulled && std::any_of(pulled->begin(), pulled->end(),
-                               [word](const hub::Entry& entry) { return entry.name == word; });
+  const std::vector<std::string> known = KnownModels();
+  return std::find(known.begin(), known.end(), word) != known.end();
+}
+
+std::string MistypedModel(std::string_view word) {
+  constexpr std::string_view kOfNames =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  const auto is_name = [kOfNames](std::string_view text) {
+    return !text.empty() && text.find_first_not_of(kOfNames) == std::string_view::npos;
+  };
+  const auto tagged = Cut(word, ":");
+  const bool looks_tagged = tagged && is_name(tagged->first) && is_name(tagged->second) &&
+                            std::isalpha(static_cast<unsigned char>(word.front())) != 0;
+  const std::string meant =
+      looks_tagged || is_name(word) ? DidYouMean(word, KnownModels()) : std::string();
+  return looks_tagged || !meant.empty()
+             ? "\"" + std::string(word) + "\" is no model that is known" + meant
+             : "";
 }
 
 void Interrupts::Enter(Stage stage) {
@@ -54,13 +69,18 @@ class Chat::Printer final : public driver::EventSink {
       if (first_ns_ == 0) {
         first_ns_ = Clock::Real().NowNs();
       }
+      usage_.completion_tokens += static_cast<int32_t>(text->tokens.size());
       answer_ += text->text;
       if (std::fwrite(text->text.data(), 1, text->text.size(), stdout) != text->text.size() ||
           std::fflush(stdout) != 0) {
+        reader_gone_ = reader_gone_ || errno == EPIPE;
         unwritten_ = unwritten_ ? unwritten_ : ErrnoError(errno, "standard output");
       }
     } else if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
       usage_ = usage->usage;
+    } else if (const auto* started = std::get_if<wire::Started>(&event)) {
+      usage_.prompt_tokens = started->prompt_tokens;
+      usage_.cached_tokens = started->cached_tokens;
     } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
       if (failed->error.code != Code::kCancelled) {
         error_ = failed->error;
@@ -74,17 +94,23 @@ class Chat::Printer final : public driver::EventSink {
   bool ended() const { return ended_; }
   // Why the answer can't be written: the pipe was closed, the disk is full.
   const std::optional<Error>& unwritten() const { return unwritten_; }
+  bool reader_gone() const { return reader_gone_; }
   const std::optional<Error>& error() const { return error_; }
   std::string TakeAnswer() { return std::move(answer_); }
 
-  void PrintStats(int64_t started_ns) const {
-    const int64_t now_ns = Clock::Real().NowNs();
-    const int64_t first_ns = first_ns_ == 0 ? now_ns : first_ns_;
-    const double decode_s = static_cast<double>(now_ns - first_ns) / 1e9;
-    std::fprintf(stderr, "[%d prompt tokens, %d cached, first token after %s; %d tokens, %.1f/s]\n",
-                 usage_.prompt_tokens, std::max(0, usage_.cached_tokens),
-                 FormatDuration(first_ns - started_ns).c_str(), usage_.completion_tokens,
-                 decode_s > 0 ? (usage_.completion_tokens - 1) / decode_s : 0.0);
+  // A speed needs two tokens; an interrupted answer has the figures of what came.
+  void PrintStats(int64_t started_ns, bool interrupted) const {
+    std::string line = std::to_string(usage_.prompt_tokens) + " prompt tokens, " +
+                       std::to_string(std::max(0, usage_.cached_tokens)) + " cached";
+    if (first_ns_ != 0) {
+      line += ", first token after " + FormatDuration(first_ns_ - started_ns) + "; " +
+              std::to_string(usage_.completion_tokens) + " tokens";
+      const double decode_s = static_cast<double>(Clock::Real().NowNs() - first_ns_) / 1e9;
+      if (usage_.completion_tokens > 1 && decode_s > 0.0) {
+        line += fmt::format(", {:.1f}/s", (usage_.completion_tokens - 1) / decode_s);
+      }
+    }
+    std::fprintf(stderr, "[%s%s]\n", line.c_str(), interrupted ? "; interrupted" : "");
   }
 
  private:
@@ -93,6 +119,7 @@ class Chat::Printer final : public driver::EventSink {
   int64_t first_ns_ = 0;
   std::optional<Error> error_;
   std::optional<Error> unwritten_;
+  bool reader_gone_ = false;
   bool ended_ = false;
 };
 
@@ -139,6 +166,9 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
     }
     driver_.Step();
   }
+  if (printer->reader_gone()) {
+    std::_Exit(kReaderGone);  // without a word, as every program in a pipe
+  }
   if (printer->unwritten()) {
     return Fail(*printer->unwritten());
   }
@@ -148,7 +178,7 @@ Result<std::string> Chat::Answer(const std::string& prompt) {
     return Fail(*printer->error());
   }
   if (options_.stats) {
-    printer->PrintStats(started_ns);
+    printer->PrintStats(started_ns, interrupts_.stop().load());
   }
   return printer->TakeAnswer();
 }

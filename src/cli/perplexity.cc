@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/file.h"
@@ -21,9 +22,12 @@ struct PerplexityFlags {
   bool json = false;
 };
 
-Status Measure(const PerplexityFlags& flags) {
+Status Measure(PerplexityFlags flags) {
   TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kTextInputBytesMax));
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
+  // One sequence, but as many rows whose logits are wanted.
+  flags.engine.max_num_seqs =
+      std::min(flags.engine.max_num_seqs, flags.engine.max_num_batched_tokens);
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   const std::vector<int32_t> tokens = loaded.card->tokenizer->Encode(text);
   ProgressBar bar;
@@ -60,7 +64,9 @@ std::function<ExitStatus()> AddPerplexity(CLI::App& program) {
                    "Model: a path, an alias (fak list), hf:, pypi: or https:")
       ->required();
   verb->add_option("file", flags->file, "Text file")->required();
-  flags->engine.Add(*verb);
+  flags->engine.AddStepRows(*verb);
+  flags->engine.AddMemory(*verb);
+  flags->engine.AddMachine(*verb);
   verb->add_option("--window", flags->window, "Tokens a window; the second half is scored")
       ->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");

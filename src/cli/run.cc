@@ -11,9 +11,11 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
+#include "base/sampling_ranges.h"
 #include "base/signal.h"
 #include "cli/chat.h"
 #include "cli/engine_flags.h"
+#include "cli/number_flag.h"
 #include "cli/verbs.h"
 
 namespace fak::cli {
@@ -26,11 +28,16 @@ struct RunFlags {
 };
 
 // A first word that names a model is one, whatever --model or the environment say.
-void SplitPrompt(RunFlags& flags) {
+Status SplitPrompt(RunFlags& flags) {
   if (!flags.prompt.empty() && LooksLikeModel(flags.prompt.front())) {
     flags.engine.model = flags.prompt.front();
     flags.prompt.erase(flags.prompt.begin());
+  } else if (flags.prompt.size() == 1 && flags.engine.model.empty()) {
+    if (const std::string mistyped = MistypedModel(flags.prompt.front()); !mistyped.empty()) {
+      return Fail(Code::kInvalidArgument, mistyped + "; --model beside it makes it a prompt");
+    }
   }
+  return {};
 }
 
 std::string JoinWords(const std::vector<std::string>& words) {
@@ -42,7 +49,7 @@ std::string JoinWords(const std::vector<std::string>& words) {
 }
 
 Status Run(RunFlags flags) {
-  SplitPrompt(flags);
+  TRY(SplitPrompt(flags));
   std::string prompt = JoinWords(flags.prompt);
   if (isatty(STDIN_FILENO) == 0) {
     const Result<std::string> piped = ReadFile("/dev/stdin", limits::kTextInputBytesMax);
@@ -61,8 +68,27 @@ Status Run(RunFlags flags) {
   interrupts.Enter(Interrupts::Stage::kLoading);
   flags.engine.max_num_seqs = 1;
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
+  if (!flags.chat.system.empty() && loaded.card->maybe_chat_template == nullptr) {
+    return Fail(Code::kInvalidArgument,
+                "--system: this model has no chat template that a system message could stand in; "
+                "--chat-template gives it one",
+                "--system");
+  }
   Chat chat(std::move(loaded), flags.chat, interrupts);
   return prompt.empty() ? chat.Converse() : chat.AnswerOnce(prompt);
+}
+
+void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
+  verb.add_option("--temp,--temperature", sampling.temperature, "Temperature; 0: greedy")
+      ->check(Within(sampling_ranges::kTemperature));
+  verb.add_option("--top-p", sampling.top_p, "Nucleus")->check(Within(sampling_ranges::kTopP));
+  verb.add_option("--top-k", sampling.top_k, "The k likeliest tokens only")
+      ->check(Within(sampling_ranges::kTopK));
+  verb.add_option("--min-p", sampling.min_p, "Tokens at least this likely, to the likeliest")
+      ->check(Within(sampling_ranges::kMinP));
+  verb.add_option("--seed", sampling.seed, "Seed (default: a new one each time)");
+  verb.add_option("--max-tokens,-n", sampling.max_tokens, "Tokens of an answer at most")
+      ->check(Within(sampling_ranges::kMaxTokens));
 }
 
 }  // namespace
@@ -74,16 +100,16 @@ std::function<ExitStatus()> AddRun(CLI::App& program) {
       "--model", flags->engine.model,
       "Model, unless the first word names one: a path, an alias (fak list), hf:, pypi: "
       "or https:");
-  flags->engine.Add(*verb);
+  EngineFlags& engine = flags->engine;
+  engine.AddChatTemplate(*verb);
+  engine.AddStepRows(*verb);
+  engine.AddScheduling(*verb);
+  engine.AddMemory(*verb);
+  engine.AddMachine(*verb);
   ChatOptions& chat = flags->chat;
   verb->add_option("prompt", flags->prompt, "The prompt; none: a chat, or what is piped in");
   verb->add_option("--system", chat.system, "System message");
-  verb->add_option("--temp,--temperature", chat.sampling.temperature, "Temperature; 0: greedy");
-  verb->add_option("--top-p", chat.sampling.top_p, "Nucleus");
-  verb->add_option("--top-k", chat.sampling.top_k, "The k likeliest tokens only");
-  verb->add_option("--min-p", chat.sampling.min_p, "Tokens at least this likely, to the likeliest");
-  verb->add_option("--seed", chat.sampling.seed, "Seed (default: a new one each time)");
-  verb->add_option("--max-tokens,-n", chat.sampling.max_tokens, "Tokens of an answer at most");
+  AddSampling(*verb, chat.sampling);
   verb->add_flag("--stats", chat.stats, "Speed and token counts after each answer");
   verb->footer(
       "Examples:\n"

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
+#include "cli/number_flag.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
 #include "engine/native_driver.h"
@@ -346,7 +347,7 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
       ->allow_extra_args(false);
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
-      ->check(CLI::Range(0, 86'400))
+      ->check(Within({.least = 0, .most = 86'400}))
       ->capture_default_str();
   verb.add_option("--allow-upstream-header", flags.allowed_headers,
                   "Pass this header of clients on to upstreams; repeatable")
@@ -355,9 +356,16 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
 
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
   AddModel(verb, flags.engine.model);
-  flags.engine.Add(verb);
+  flags.engine.AddChatTemplate(verb);
+  flags.engine.AddSequences(verb);
+  flags.engine.AddStepRows(verb);
+  flags.engine.AddScheduling(verb);
+  flags.engine.AddMemory(verb);
+  flags.engine.AddMachine(verb);
   verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
-  verb.add_option("--port", flags.port, "Port; 0: any free one")->capture_default_str();
+  verb.add_option("--port", flags.port, "Port; 0: any free one")
+      ->check(Within({.least = 0, .most = 65'535}))
+      ->capture_default_str();
   AddUpstreamFlags(verb, flags.upstream);
   verb.add_option("--served-model-name", flags.served_model_names,
                   "Name of the model in requests; repeatable")
@@ -389,12 +397,14 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--log-file", flags.log_file, "Append to this file instead of stderr");
   verb.add_option("--request-timeout", flags.request_timeout_s,
                   "Seconds that a request may take, waiting included (default: no bound)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(Within({.least = 0, .most = 1e6}));
   verb.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                   "Seconds that open requests get after SIGTERM")
+      ->check(Within({.least = 0, .most = 86'400}))
       ->capture_default_str();
   verb.add_option("--shutdown-settle", flags.shutdown_settle_ms,
                   "Milliseconds between not ready and not accepting")
+      ->check(Within({.least = 0, .most = 86'400'000}))
       ->capture_default_str();
 }
 

@@ -36,6 +36,7 @@ Status Tokenize(const TokenizeFlags& flags) {
     path = model.path;
   }
   TRY_ASSIGN(const auto card, model::CardLoader().Load(path, std::nullopt));
+  PrintNotes(card->notes);
   const text::Tokenizer& tokenizer = *card->tokenizer;
   const std::vector<int32_t> ids = tokenizer.Encode(
       text, {.add_special = !flags.no_special, .parse_special = !flags.no_parse_special});

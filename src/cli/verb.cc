@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,13 +14,21 @@
 namespace fak::cli {
 namespace {
 
-// "--max-num-seqs" -> "FAK_MAX_NUM_SEQS".
-std::string VariableOf(const CLI::Option& option) {
-  std::string name = "FAK_";
-  for (const char c : option.get_lnames().front()) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+// "max-num-seqs" -> "FAK_MAX_NUM_SEQS".
+std::string VariableOf(std::string_view name) {
+  std::string variable = "FAK_";
+  for (const char c : name) {
+    variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
-  return name;
+  return variable;
+}
+
+// All long names of a flag: each is one in the environment and the file too. Empty for --help,
+// --version and plain words.
+std::vector<std::string> NamesOf(const CLI::Option& option) {
+  const std::vector<std::string>& names = option.get_lnames();
+  const bool asks = !names.empty() && (names.front() == "help" || names.front() == "version");
+  return asks ? std::vector<std::string>() : names;
 }
 
 Status Apply(CLI::Option& option, const std::vector<std::string>& values, Error error) {
@@ -45,11 +55,49 @@ std::string DefaultConfigPath() {
 std::vector<std::string> FlagNames(const CLI::App& verb) {
   std::vector<std::string> names;
   for (const CLI::Option* option : verb.get_options()) {
-    if (!option->get_lnames().empty() && option->get_lnames().front() != "help") {
-      names.push_back(option->get_lnames().front());
+    for (const std::string& name : NamesOf(*option)) {
+      names.push_back(name);
     }
   }
   return names;
+}
+
+// Of all verbs, and those that are no flag's.
+void AddVariables(const CLI::App& app, std::vector<std::string>& variables) {
+  for (const std::string& name : FlagNames(app)) {
+    variables.push_back(VariableOf(name));
+  }
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    AddVariables(*verb, variables);
+  }
+}
+
+// Whether the environment had it.
+Result<bool> TakeVariable(CLI::Option& option) {
+  for (const std::string& name : NamesOf(option)) {
+    const std::string variable = VariableOf(name);
+    if (const char* value = std::getenv(variable.c_str()); value != nullptr) {
+      TRY(Apply(option, {value}, {Code::kInvalidArgument, variable, variable}));
+      return true;
+    }
+  }
+  return false;
+}
+
+Status TakeKey(CLI::Option& option, const ConfigTable& table) {
+  std::string taken;
+  for (const std::string& name : NamesOf(option)) {
+    TRY_ASSIGN(const auto values, table.Texts(name));
+    if (!values || values->empty()) {
+      continue;
+    }
+    if (!taken.empty()) {
+      return Fail(table.ErrorAt(name, "is another name of " + taken + ", which is set too"));
+    }
+    taken = name;
+    TRY(Apply(option, *values, table.ErrorAt(name, "wrong value")));
+  }
+  return {};
 }
 
 // A typo shall not pass for a default.
@@ -125,22 +173,30 @@ std::vector<std::string> VerbNames(const CLI::App& app) {
 
 Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path) {
   TRY_ASSIGN(const std::optional<ConfigTable> table, LoadTable(config_path, verb));
-  for (const std::string& name : FlagNames(verb)) {
-    CLI::Option& option = *verb.get_option("--" + name);
-    if (option.count() > 0) {
+  for (CLI::Option* option : verb.get_options([](const CLI::Option*) { return true; })) {
+    if (option->count() > 0) {
       continue;
     }
-    const std::string variable = VariableOf(option);
-    if (const char* value = std::getenv(variable.c_str()); value != nullptr) {
-      TRY(Apply(option, {value}, {Code::kInvalidArgument, variable, variable}));
-    } else if (table) {
-      TRY_ASSIGN(const auto values, table->Texts(name));
-      if (values && !values->empty()) {
-        TRY(Apply(option, *values, table->ErrorAt(name, "wrong value")));
-      }
+    TRY_ASSIGN(const bool taken, TakeVariable(*option));
+    if (!taken && table) {
+      TRY(TakeKey(*option, *table));
     }
   }
   return {};
+}
+
+void WarnOfUnknownVariables(const CLI::App& program) {
+  // The cache folder is the store's, FAK_SKIP_DEPS the Makefile's, which hands it on.
+  std::vector<std::string> known = {"FAK_CACHE", "FAK_SKIP_DEPS"};
+  AddVariables(program, known);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name(text.substr(0, text.find('=')));
+    if (name.starts_with("FAK_") && std::find(known.begin(), known.end(), name) == known.end()) {
+      std::fprintf(stderr, "fak: no flag listens to %s in the environment%s\n", name.c_str(),
+                   DidYouMean(name, known).c_str());
+    }
+  }
 }
 
 }  // namespace fak::cli

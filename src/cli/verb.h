@@ -21,6 +21,7 @@ using ExitStatus = int;
 inline constexpr ExitStatus kFailed = 1;
 inline constexpr ExitStatus kWrongUsage = 2;
 inline constexpr ExitStatus kInterrupted = 130;  // by Ctrl-C: what a shell expects
+inline constexpr ExitStatus kReaderGone = 141;   // the pipe was closed: likewise
 
 struct Verb {
   // Adds the verb to the program; the returned function runs it after parsing.
@@ -40,8 +41,12 @@ std::vector<std::string> VerbNames(const CLI::App& app);
 
 // Flags have three sources: the command line, then FAK_<NAME> in the environment, then the table of
 // the verb in the TOML file (--config, else $XDG_CONFIG_HOME/fak/config.toml if there is one);
-// [bench.model] is the table of "bench model". Fills the options that the command line left out.
+// [bench.model] is the table of "bench model". Every long name of a flag is one in all three. Fills
+// the options that the command line left out.
 // Errors name the variable or the file's line. docs/decisions/0007-flags.md.
 [[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path);
+
+// A line on stderr for each FAK_* variable that no verb listens to, with the nearest that one does.
+void WarnOfUnknownVariables(const CLI::App& program);
 
 }  // namespace fak::cli

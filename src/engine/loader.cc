@@ -44,7 +44,7 @@ Status CheckOptions(const EngineOptions& options) {
   if (options.scheduler.max_num_batched_tokens < options.scheduler.max_num_seqs ||
       options.scheduler.max_num_batched_tokens > 65'536) {
     return Fail(Code::kInvalidArgument,
-                "--max-num-batched-tokens must be from --max-num-seqs (" +
+                "--max-num-batched-tokens must be from the sequences in a step (" +
                     std::to_string(options.scheduler.max_num_seqs) + ") to 65536",
                 "--max-num-batched-tokens");
   }

@@ -357,7 +357,7 @@ Result<std::vector<Entry>> Store::List() const {
   return entries;
 }
 
-Status Store::Remove(std::string_view reference_text) {
+Result<std::optional<Entry>> Store::Remove(std::string_view reference_text) {
   const Result<Reference> reference = ParseReference(reference_text);
   const bool may_be_pulled = reference && reference->kind != Reference::Kind::kPath;
   const std::string source = may_be_pulled ? SourceOf(*reference) : "";
@@ -368,7 +368,7 @@ Status Store::Remove(std::string_view reference_text) {
       for (const EntryFile& file : entry.files) {
         TRY(RemoveTree(file.path));
       }
-      return {};
+      return entry;
     }
   }
   if (may_be_pulled) {
@@ -376,7 +376,8 @@ Status Store::Remove(std::string_view reference_text) {
     const std::string work = WorkFolder(folder_, plan);
     if (SizeOfFolder(work).bytes > 0) {
       TRY_ASSIGN(const Lock lock, Lock::TryTake(work + ".lock"));
-      return RemoveTree(work);
+      TRY(RemoveTree(work));
+      return std::nullopt;
     }
   }
   return Fail(Code::kNotFound, "\"" + std::string(reference_text) + "\" was not pulled: fak list");

@@ -84,8 +84,9 @@ class Store {
 
   // By name; pulled models only.
   [[nodiscard]] Result<std::vector<Entry>> List() const;
-  // Deletes a pulled model, or what was begun of it. Who runs it keeps it until then.
-  [[nodiscard]] Status Remove(std::string_view reference);
+  // Deletes a pulled model, and says which, or what was begun of it: nullopt. Who runs it keeps it
+  // until then.
+  [[nodiscard]] Result<std::optional<Entry>> Remove(std::string_view reference);
 
  private:
   std::string folder_;

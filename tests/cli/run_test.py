@@ -6,6 +6,7 @@ import subprocess
 import support
 from support import Terminal
 
+
 # A tiny model's longest answer takes a second or more.
 SLOW = ("--isa", "scalar", "--threads", "1")
 
@@ -26,6 +27,15 @@ class Run(support.CliTest):
         _, said = self.fak("run", "hello", "--model", bare, "-n", "2", "--stats")
         self.assertIn("no chat template", said)
         self.assertIn("tokens", said)
+        said = self.one_line(self.fak("run", "hello", "--model", bare, "--system", "Be brief.", status=2)[1])
+        self.assertIn("--system", said)
+        self.assertIn("no chat template", said)
+
+    def test_stats_have_a_speed_where_there_is_one(self):
+        options = ("run", "hello", "--model", self.model, "--temp", "0", "--stats", "-n")
+        self.assertRegex(self.fak(*options, "8")[1],
+                         r"\[\d+ prompt tokens, 0 cached, first token after .*; 8 tokens, [0-9.]+/s\]")
+        self.assertRegex(self.fak(*options, "1")[1], r"first token after [^;]*; 1 tokens?\]")
 
     def test_no_escape_leaves_for_a_pipe_or_a_plain_terminal(self):
         out, said = self.fak("run", "hello", "--model", self.model, "-n", "4", env={"TERM": "xterm"})
@@ -36,12 +46,46 @@ class Run(support.CliTest):
         self.assertEqual(plain.end(), 0)
         self.assertNotIn("\x1b", plain.text)
 
-    def test_a_reader_that_goes_ends_it(self):
+    def test_a_reader_that_goes_ends_it_without_a_word(self):
         child = self.start("run", "hello", "--model", self.model, "--temp", "0", "-n", "2000", *SLOW)
         child.stdout.close()
         child.stdout = None
-        self.assertEqual(child.wait(support.PATIENCE_S), 1)
-        self.assertIn("standard output", child.stderr.read())
+        self.assertEqual(child.wait(support.PATIENCE_S), 141)
+        self.assertEqual(child.stderr.read(), "")
+
+    def answer(self, *words, **options):
+        return self.fak("run", "--model", self.model, "-n", "12", *words, **options)[0]
+
+    def test_every_flag_of_sampling_does_something(self):
+        greedy = self.answer("hello", "--temp", "0")
+        drawn = self.answer("hello", "--temp", "2", "--seed", "1")
+        self.assertNotEqual(drawn, greedy)
+        self.assertEqual(self.answer("hello", "--temp", "2", "--seed", "1"), drawn)
+        self.assertNotEqual(self.answer("hello", "--temp", "2", "--seed", "2"), drawn)
+        self.assertEqual(self.answer("hello", env={"FAK_TEMPERATURE": "0"}), greedy)
+        # Each of these leaves only the likeliest token.
+        for only in (("--top-k", "1"), ("--top-p", "1e-6"), ("--min-p", "1")):
+            self.assertEqual(self.answer("hello", "--temp", "2", "--seed", "1", *only), greedy, only)
+
+    def test_a_system_message_and_a_template_reach_the_model(self):
+        plain = self.answer("hello", "--temp", "0")
+        self.assertNotEqual(self.answer("hello", "--temp", "0", "--system", "Be brief."), plain)
+        template = self.folder / "deaf.jinja"
+        template.write_text("{{ messages | length }}: always the same")
+        deaf = ("--temp", "0", "--chat-template", template)
+        self.assertNotEqual(self.answer("hello", *deaf), plain)
+        self.assertEqual(self.answer("hello", *deaf), self.answer("good night", *deaf))
+        template.write_text("other than the model's own")
+        shown = self.fak("inspect", self.model, "--chat-template", template)[0]
+        self.assertIn(f"chat template  {len(template.read_text())} bytes", shown)
+
+    def test_a_word_that_is_rather_a_model_is_no_prompt(self):
+        for word, said in (("smolm2", "did you mean smollm2?"), ("gemma3:1b", "gemma3:1b"),
+                           ("gemma3", "did you mean gemma3:270m?")):
+            shown = self.one_line(self.fak("run", word, status=1)[1])
+            self.assertIn(f'"{word}" is no model that is known', shown)
+            self.assertIn(said, shown)
+        self.assertGreater(len(self.answer("smolm2")), 1)
 
     def test_a_full_disk_is_said(self):
         with open("/dev/full", "w") as full:
@@ -77,6 +121,22 @@ class Run(support.CliTest):
             chat.type("\x04")
             self.assertEqual(chat.end(), 0)
 
+    def test_a_chat_remembers_until_it_is_cleared(self):
+        chat = self.chat("-n", "8")
+
+        def ask():
+            chat.type("hello\n")
+            chat.wait_for("hello\r\n")
+            return chat.wait_for("\r\n> ")
+
+        first = ask()
+        self.assertNotEqual(ask(), first)
+        chat.type("/clear\n")
+        chat.wait_for("> ")
+        self.assertEqual(ask(), first)
+        chat.type("/exit\n")
+        self.assertEqual(chat.end(), 0)
+
     def test_ctrl_c_at_the_prompt_says_how_to_leave(self):
         chat = self.chat("-n", "4")
         chat.type("half a thought\x03")
@@ -88,12 +148,15 @@ class Run(support.CliTest):
         self.assertEqual(chat.end(), 0)
 
     def test_ctrl_c_stops_an_answer_and_not_the_chat(self):
-        chat = self.chat("-n", "2000", *SLOW)
+        chat = self.chat("-n", "2000", "--stats", *SLOW)
         chat.type("hello\n")
         chat.wait_for("hello\r\n")
         self.wait_for(lambda: chat.read(0.1) and len(chat.text) > 20, "an answer")
         chat.type("\x03")
-        chat.wait_for("\r\n> ")
+        stats = chat.wait_for("interrupted]").rpartition("[")[2]
+        self.assertRegex(stats, r"^[1-9]\d* prompt tokens, 0 cached, first token after .*; [1-9]\d* tokens")
+        self.assertNotIn("-", stats.partition("after")[2])
+        chat.wait_for("> ")
         chat.type("/exit\n")
         self.assertEqual(chat.end(), 0)
 

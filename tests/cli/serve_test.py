@@ -1,5 +1,6 @@
 """fak serve when it can't: one line that names what is wrong, and no crash. And how it ends."""
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -53,6 +54,24 @@ class Serve(support.CliTest):
         self.assertIn("none.jinja", self.refused(self.model, "--chat-template", "none.jinja"))
         self.assertIn("tiny.gguf/log", self.refused(self.model, "--log-file", self.model / "log"))
         self.assertIn("ftp://x", self.refused("--upstream", "ftp://x"))
+
+    def test_a_model_with_a_slip_in_its_name(self):
+        self.assertIn('model "smolm2" is none that is known (did you mean smollm2?)',
+                      self.refused("smolm2"))
+        self.assertIn("(did you mean gemma3:270m?)", self.refused("gemma3:270"))
+
+    def test_a_template_that_does_not_parse_is_named_once(self):
+        (self.folder / "bad.jinja").write_text("{% if %}")
+        self.assertRegex(self.refused(self.model, "--chat-template", "bad.jinja"),
+                         r"^fak: bad.jinja: chat template: line 1")
+
+    def test_more_threads_than_the_system_starts(self):
+        def little_address_space():
+            resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+        said = self.one_line(self.fak("serve", self.model, "--port", "0", "--threads", "1000", status=1,
+                                      before=little_address_space)[1])
+        self.assertRegex(said, r"started \d+ of 1000 threads")
+        self.assertIn("--threads", said)
 
     def test_a_model_that_is_none(self):
         (self.folder / "empty.gguf").touch()
