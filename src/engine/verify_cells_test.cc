@@ -1,10 +1,14 @@
 #include "engine/verify_cells.h"
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 
-#include <gtest/gtest.h>
+#include "base/file.h"
 
 namespace fak::engine {
 namespace {
@@ -85,6 +89,34 @@ TEST(VerifyCells, AChunkIsShorterThanItsPrompt) {
     EXPECT_LT(cell.chunk, VerifyPromptTokens(VerifyCover::kProduct, cell));
     EXPECT_LT(cell.chunk, VerifyPromptTokens(VerifyCover::kValues, cell));
   }
+}
+
+// Runs of blanks as one.
+std::string Squeezed(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' || out.empty() || out.back() != ' ') {
+      out += c;
+    }
+  }
+  return out;
+}
+
+TEST(VerifyCells, QuickOnesAreThoseOfTheReadme) {
+  const std::string page = Squeezed(*ReadFile("README.md", 1 << 20));
+  const size_t table = page.find("KV ISA threads batch chunk path prompt");
+  ASSERT_NE(table, std::string::npos);
+  const std::vector<VerifyCell> cells = VerifyCells(VerifyCover::kValues, kIsas);
+  for (const VerifyCell& cell : cells) {
+    const std::string chunk = cell.chunk == 0 ? "whole" : std::to_string(cell.chunk);
+    const std::string row = fmt::format(
+        "\n {} {} {} {} {} {} {} ", KvTypeName(cell.kv), tensor::IsaName(cell.isa), cell.threads,
+        cell.batch, chunk, KvPathName(cell.path), VerifyPromptTokens(VerifyCover::kValues, cell));
+    EXPECT_NE(page.find(row, table), std::string::npos) << row;
+  }
+  const std::string_view rows =
+      std::string_view(page).substr(table, page.find("\n\n", table) - table);
+  EXPECT_EQ(static_cast<size_t>(std::count(rows.begin(), rows.end(), '\n')), cells.size());
 }
 
 TEST(CoveringRows, PrefersTheCheaperOfEquals) {
