@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
@@ -49,6 +50,10 @@ Result<UpstreamPolicy> ReadPolicy(const driver::ReplicaSpec& spec) {
     }
   }
   return policy;
+}
+
+bool Contains(const std::vector<std::string>& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
 }
 
 driver::Capabilities CapabilitiesOf(const Adapter& adapter) {
@@ -129,7 +134,7 @@ UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target,
       policy_(std::move(policy)),
       maybe_adapter_(maybe_adapter),
       options_(std::move(options)),
-      why_down_(spec_.url + ": not probed yet") {
+      why_down_("upstream " + spec_.name + ": not probed yet") {
   driver::Capabilities capabilities;
   if (maybe_adapter_ != nullptr) {
     capabilities = CapabilitiesOf(*maybe_adapter_);
@@ -223,17 +228,16 @@ void UpstreamDriver::OnProbed(Result<Endpoint> found) {
     SetDown(found.error().detail);
     return;
   }
-  auto capabilities = std::make_shared<driver::Capabilities>(CapabilitiesOf(*found->adapter));
-  capabilities->version = found->version;
-  capabilities->models = found->models;
-  capabilities->context_length = found->context_length;
-  capabilities->anthropic_wire = found->Has(Signal::kMessages);
-  capabilities->responses_wire = found->Has(Signal::kResponses);
-  capabilities->embeddings = found->Has(Signal::kEmbeddings);
+  driver::Capabilities capabilities = CapabilitiesOf(*found->adapter);
+  capabilities.version = found->version;
+  capabilities.context_length = found->context_length;
+  capabilities.anthropic_wire = found->Has(Signal::kMessages);
+  capabilities.responses_wire = found->Has(Signal::kResponses);
+  capabilities.embeddings = found->Has(Signal::kEmbeddings);
   const Adapter& engine = *found->adapter;
   {
     const std::lock_guard lock(mutex_);
-    capabilities_ = std::move(capabilities);
+    UpdateModels(found->models, std::move(capabilities));
     maybe_endpoint_ = std::make_shared<const Endpoint>(*std::move(found));
   }
   StartScraping(engine);
@@ -291,10 +295,11 @@ void UpstreamDriver::OnHealth(const Replies& replies) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (!models.empty() && models != capabilities_->models) {
-      auto capabilities = std::make_shared<driver::Capabilities>(*capabilities_);
-      capabilities->models = std::move(models);
-      capabilities_ = std::move(capabilities);
+    if (!models.empty() && models != listed_) {
+      UpdateModels(std::move(models), *capabilities_);
+    }
+    if (!up_ && probe_ended_) {
+      Log(LogLevel::kInfo, "upstream {} is back", spec_.name);
     }
     up_ = true;
     probe_ended_ = true;
@@ -304,30 +309,89 @@ void UpstreamDriver::OnHealth(const Replies& replies) {
     }
   }
   probed_.notify_all();
-  probe_timer_->ArmMs(options_.probe_every_ms > 0 ? options_.probe_every_ms
-                                                  : engine.probe_every_ms);
+  probe_timer_->ArmMs(probe_every_ms());
 }
 
 void UpstreamDriver::SetDown(std::string why) {
-  if (!why.starts_with("http")) {  // errors of a connection name the upstream already
-    why = spec_.url + ": " + why;
-  }
+  Error named = Named({Code::kUnavailable, std::move(why)});
   {
     const std::lock_guard lock(mutex_);
-    if (up_ || why_down_ != why) {
-      Log(LogLevel::kWarning, "upstream {}: {}", spec_.name, why);
+    if (up_ || why_down_ != named.detail) {
+      Log(LogLevel::kWarning, "{} ({})", named.detail, spec_.url);
     }
     up_ = false;
-    why_down_ = std::move(why);
+    why_down_ = std::move(named.detail);
     probe_ended_ = true;
     if (meter_) {
       meter_->SetUp(false);
     }
   }
   probed_.notify_all();
+  probe_timer_->ArmMs(probe_every_ms());
+}
+
+int UpstreamDriver::probe_every_ms() const {
+  if (options_.probe_every_ms > 0) {
+    return options_.probe_every_ms;
+  }
   const Adapter* engine = adapter();
-  const int every = engine == nullptr ? kOpenAi.probe_every_ms : engine->probe_every_ms;
-  probe_timer_->ArmMs(options_.probe_every_ms > 0 ? options_.probe_every_ms : every);
+  return engine == nullptr ? kOpenAi.probe_every_ms : engine->probe_every_ms;
+}
+
+void UpstreamDriver::StandFor(std::vector<std::string> names, std::string model) {
+  const std::lock_guard lock(mutex_);
+  own_names_ = std::move(names);
+  own_names_model_ = std::move(model);
+  UpdateModels(listed_, *capabilities_);
+}
+
+void UpstreamDriver::UpdateModels(std::vector<std::string> listed,
+                                  driver::Capabilities capabilities) {
+  listed_ = std::move(listed);
+  capabilities.models = listed_;
+  if (!OwnNamesModel().empty()) {
+    std::copy_if(own_names_.begin(), own_names_.end(), std::back_inserter(capabilities.models),
+                 [this](const std::string& name) { return !Contains(listed_, name); });
+  }
+  capabilities_ = std::make_shared<const driver::Capabilities>(std::move(capabilities));
+}
+
+std::string UpstreamDriver::OwnNamesModel() const {
+  if (own_names_model_.empty()) {
+    return listed_.size() == 1 ? listed_.front() : "";
+  }
+  return Contains(listed_, own_names_model_) ? own_names_model_ : "";
+}
+
+std::string UpstreamDriver::ModelToAskFor(const Adapter& engine,
+                                          const driver::Prepared& prepared) const {
+  const std::string& asked = prepared.turn->model;
+  if (!policy_.model.empty() || !engine.default_model.empty() || asked.empty()) {
+    return policy_.model;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::string model = OwnNamesModel();
+    if (!model.empty() && Contains(own_names_, asked) && !Contains(listed_, asked)) {
+      return model;
+    }
+  }
+  const bool as_it_came =
+      prepared.document != nullptr && StringAt(*prepared.document, "model") == asked;
+  return as_it_came ? "" : asked;
+}
+
+Error UpstreamDriver::Named(Error error) const {
+  const std::string address = target_.origin.ToString();
+  const std::string name = "upstream " + spec_.name + ": ";
+  if (error.detail.starts_with(address)) {
+    const size_t rest = error.detail.find_first_not_of(": ", address.size());
+    error.detail.erase(0, std::min(rest, error.detail.size()));
+  }
+  if (!error.detail.starts_with(name)) {
+    error.detail.insert(0, name);
+  }
+  return error;
 }
 
 Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
@@ -347,7 +411,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
       engine = maybe_endpoint->adapter;
     }
     if (engine == nullptr) {
-      Error error{Code::kUnavailable, "what runs there isn't known: " + why_down_};
+      Error error{Code::kUnavailable, "what runs there isn't known yet: " + why_down_};
       error.retry_after_s = 1;
       return Fail(std::move(error));
     }
@@ -358,7 +422,9 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   }
   const std::string upstream_id =
       engine->id_field.empty() ? std::string() : RandomId(RandomSource::Real(), "fak-");
-  EditedRequest edited = EditRequest(*engine, policy_, *prepared, upstream_id);
+  UpstreamPolicy policy = policy_;
+  policy.model = ModelToAskFor(*engine, *prepared);
+  EditedRequest edited = EditRequest(*engine, policy, *prepared, upstream_id);
   net::HttpClientRequest request =
       target_.Request(*engine, {"POST", std::string(FindRoute(*engine, turn.surface)->path), ""});
   for (auto& [name, value] : EditHeaders(*engine, policy_, *prepared)) {
@@ -452,20 +518,20 @@ void UpstreamDriver::Tokenize(std::string text,
                               std::function<void(Result<std::vector<int32_t>>)> done) {
   const Adapter* engine = adapter();
   if (engine == nullptr || engine->tokenize == nullptr || draining_.load()) {
-    done(Fail(Code::kUnsupported, spec_.url + " has no tokenizer to ask"));
+    done(Fail(Code::kUnsupported, "upstream " + spec_.name + " has no tokenizer to ask"));
     return;
   }
   loop_.Post([this, engine, text = std::move(text), done = std::move(done)] {
     const Call call = engine->tokenize(text);
     const std::string asked = call.method + " " + call.path;
-    Ask(*engine, {call}, [asked, done](Result<Replies> replies) {
+    Ask(*engine, {call}, [this, asked, done](Result<Replies> replies) {
       if (!replies) {
         done(Fail(replies.error()));
         return;
       }
       const Reply& reply = replies->At(asked);
       if (reply.status != 200) {
-        done(Fail(reply.status == 0 ? Error{Code::kUnavailable, reply.body}
+        done(Fail(reply.status == 0 ? Named({Code::kUnavailable, reply.body})
                                     : UpstreamError(reply.status, reply.body)));
         return;
       }

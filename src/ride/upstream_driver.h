@@ -66,6 +66,12 @@ class UpstreamDriver final : public driver::EngineDriver,
   void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
 
   const std::string& name() const { return spec_.name; }
+  // How often it is asked whether it is there. Any thread.
+  int probe_every_ms() const;
+  // Names of our own that requests may come with, for `model` where the engine lists it; without a
+  // model, for the only one that the engine lists. Capabilities have them while that holds. A name
+  // that the engine lists itself stays that model's. Any thread.
+  void StandFor(std::vector<std::string> names, std::string model);
   // What the last probe found; null before one has succeeded. Any thread.
   std::shared_ptr<const Endpoint> endpoint() const;
   // For programs that start: waits until the first probe has ended, well or not, or until the time
@@ -90,6 +96,14 @@ class UpstreamDriver final : public driver::EngineDriver,
   void CheckHealth();
   void OnHealth(const Replies& replies);
   void SetDown(std::string why);
+  // With the mutex held.
+  void UpdateModels(std::vector<std::string> listed, driver::Capabilities capabilities);
+  std::string OwnNamesModel() const;  // what they stand for; empty: nothing at present
+  // The model to put into a request; empty: what the client's document has is right.
+  std::string ModelToAskFor(const Adapter& engine, const driver::Prepared& prepared) const;
+  // An error of the connection under the upstream's name instead of its address, which is nothing
+  // for clients.
+  Error Named(Error error) const;
   void StartScraping(const Adapter& adapter);
   void Forget(std::string request_id);
   // Ends a request with this error; unknown ids are ignored.
@@ -121,10 +135,13 @@ class UpstreamDriver final : public driver::EngineDriver,
   mutable std::mutex mutex_;  // guards the members below
   mutable std::condition_variable probed_;
   std::shared_ptr<const driver::Capabilities> capabilities_;
+  std::vector<std::string> listed_;  // models, as the engine names them
+  std::vector<std::string> own_names_;
+  std::string own_names_model_;  // empty: the only one listed
   std::shared_ptr<const Endpoint> maybe_endpoint_;
   bool up_ = false;
   bool probe_ended_ = false;  // once
-  std::string why_down_;      // names the upstream
+  std::string why_down_;      // names the upstream, and not its address
   bool started_ = false;
 };
 

@@ -19,6 +19,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 // An upstream that answers each path as it is told, 404 elsewhere, and remembers what it was asked.
 class Upstream final : public net::HttpHandler {
@@ -298,10 +299,54 @@ TEST(UpstreamDriver, NobodyThereIsUnavailable) {
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->error.code, Code::kUnavailable);
   EXPECT_FALSE(driver->Load().ready);
-  // The probe was sent before the request; its failure names the upstream once.
-  const std::string why_not = driver->Load().why_not;
-  EXPECT_THAT(why_not, HasSubstr("http://127.0.0.1:1: can't connect"));
-  EXPECT_EQ(why_not.rfind("http://"), 0u);
+  // Clients are told the name alone.
+  EXPECT_THAT(failed->error.detail, StartsWith("upstream u: can't connect"));
+  EXPECT_THAT(driver->Load().why_not, StartsWith("upstream u: can't connect"));
+}
+
+// The body of a chat that asked for `model`.
+std::string AskedFor(const char* listed, const std::string& model, const char* document,
+                     const std::string& stands_for = "", const std::string& upstream_model = "") {
+  Upstream upstream;
+  upstream.Answer("GET /v1/models", {200, {}, listed});
+  upstream.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  const auto driver = Start(upstream.url(), "openai", {.model = upstream_model});
+  driver->StandFor({"house", "o"}, stands_for);
+  const auto sink = std::make_shared<WaitingSink>();
+  EXPECT_TRUE(driver->Admit(MakePrepared(document, false, wire::Surface::kChat, model), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  return upstream.Asked("POST /v1/chat/completions").body;
+}
+
+TEST(UpstreamDriver, ANameOfOurOwnStandsForAModelThatTheEngineLists) {
+  const char* one = R"({"data":[{"id":"m"}]})";
+  const char* two = R"({"data":[{"id":"m"},{"id":"o"}]})";
+  const char* house = R"({"model":"house"})";
+  EXPECT_EQ(AskedFor(one, "house", house), R"({"model":"m"})");
+  EXPECT_EQ(AskedFor(two, "house", house, "m"), R"({"model":"m"})");
+  EXPECT_EQ(AskedFor(two, "house", house, "m", "o"), R"({"model":"o"})");
+  // It isn't clear what it means, or not here: as it came.
+  EXPECT_EQ(AskedFor(two, "house", house), house);
+  EXPECT_EQ(AskedFor(one, "house", house, "x"), house);
+  // The engine's own name is its own.
+  EXPECT_EQ(AskedFor(two, "o", R"({"model":"o"})", "m"), R"({"model":"o"})");
+  EXPECT_EQ(AskedFor(one, "else", R"({"model":"else"})"), R"({"model":"else"})");
+  // A client that names none means what the gateway says.
+  EXPECT_EQ(AskedFor(two, "o", R"({"x":1})"), R"({"x":1,"model":"o"})");
+}
+
+TEST(UpstreamDriver, ListsNamesOfOurOwnWhileTheyStandForAModel) {
+  Upstream upstream;
+  const auto driver = Start(upstream.url(), "openai");
+  driver->StandFor({"house", "m"}, "");
+  EXPECT_EQ(driver->capabilities()->models, (std::vector<std::string>{"m", "house"}));
+  upstream.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"x"},{"id":"y"}]})"});
+  while (driver->capabilities()->models.front() == "m") {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(driver->capabilities()->models, (std::vector<std::string>{"x", "y"}));
+  driver->StandFor({"house"}, "y");
+  EXPECT_EQ(driver->capabilities()->models, (std::vector<std::string>{"x", "y", "house"}));
 }
 
 TEST(UpstreamDriver, AdmitsNothingWhileItDoesNotKnowTheEngine) {

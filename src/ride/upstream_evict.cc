@@ -51,7 +51,7 @@ void UpstreamDriver::Evict(driver::EvictRequest request,
     done({EvictOutcome{name, std::move(report), salts}});
   };
   if (known == nullptr || draining_.load()) {
-    answer(Fail(Code::kUnavailable, "what runs at " + spec_.url + " isn't known"));
+    answer(Fail(Code::kUnavailable, "what runs at upstream " + spec_.name + " isn't known"));
     return;
   }
   const Adapter& engine = *known->adapter;

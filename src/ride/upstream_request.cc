@@ -98,7 +98,7 @@ void UpstreamRequest::OnRoom() {
 
 void UpstreamRequest::OnDone(Status status) {
   if (!status) {
-    relay_->Break(status.error());
+    relay_->Break(owner_.Named(std::move(status).error()));
   } else if (status_ != 200) {
     Error error = UpstreamError(status_, error_body_);
     if (adapter_.refine != nullptr) {

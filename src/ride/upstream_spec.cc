@@ -23,8 +23,12 @@ Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
   std::string_view rest = text;
   const size_t scheme = rest.find("://");
   if (scheme == std::string_view::npos) {
+    const size_t host = text.find_last_of("=+") + 1;  // 0 when there is neither
     return Fail(Code::kInvalidArgument,
-                text + ": must be [NAME=][ENGINE+]URL, with http:// or https://");
+                text + ": is no URL with http:// or https://" +
+                    (host == text.size() ? ""
+                                         : "; did you mean " + text.substr(0, host) + "http://" +
+                                               text.substr(host) + "?"));
   }
   if (const size_t equals = rest.substr(0, scheme).find('='); equals != std::string_view::npos) {
     spec.name = rest.substr(0, equals);

@@ -1,5 +1,8 @@
 #include "ride/upstream_spec.h"
 
+#include <utility>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace fak::ride {
@@ -33,6 +36,18 @@ TEST(ParseUpstream, RefusesWhatItCantMean) {
                            "x=y=http://a", "http://u:p@a", "ftp://a"}) {
     EXPECT_FALSE(ParseUpstream(text)) << text;
   }
+}
+
+TEST(ParseUpstream, SaysHowAUrlWithoutASchemeIsMeant) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"127.0.0.1:1", "mean http://127.0.0.1:1?"},
+      {"a=h:1", "mean a=http://h:1?"},
+      {"a=vllm+h:1", "mean a=vllm+http://h:1?"},
+  };
+  for (const auto& [text, meant] : kCases) {
+    EXPECT_THAT(ParseUpstream(text).error().detail, ::testing::HasSubstr(meant));
+  }
+  EXPECT_THAT(ParseUpstream("a=").error().detail, ::testing::Not(::testing::HasSubstr("mean")));
 }
 
 }  // namespace
