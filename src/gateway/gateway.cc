@@ -445,12 +445,13 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, decoded.error());
     return;
   }
+  decoded->model = ShownModel(decoded->model);
   auto turn = std::make_shared<const wire::Turn>(*std::move(decoded));
   if (!turn->unknown_fields.empty()) {
     emitter_->Add(metrics::Counter::kUnknownFields,
                   static_cast<double>(turn->unknown_fields.size()));
   }
-  call->model = ShownModel(turn->model);
+  call->model = turn->model;
   if (const Status known = CheckModel(turn->model); !known) {
     Refuse(*call, known.error());
     return;

@@ -413,6 +413,12 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
               HasSubstr("\"prompt_tokens\":7,\"completion_tokens\":3"));
 }
 
+TEST_F(GatewayTest, ARequestThatNamesNoModelMeansTheFirst) {
+  Start();
+  Ask("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(driver_.prepared_->turn->model, "m");
+}
+
 TEST_F(GatewayTest, TheRequestTimeoutBecomesADeadlineFromArrival) {
   GatewayOptions options;
   options.request_timeout_ms = 1500;
