@@ -83,6 +83,17 @@ std::string WrongVerb(const CLI::App& program, const std::vector<std::string>& w
   return "";
 }
 
+// Says "..." only of options that take several words at once, and not of repeatable ones.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const size_t several = option->get_allow_extra_args() ? std::string::npos : text.find(" ...");
+    return several == std::string::npos ? text
+                                        : text.erase(several, std::string_view(" ...").size());
+  }
+};
+
 // Innermost: "bench model", not "bench".
 CLI::App* ParsedVerb(CLI::App& program) {
   CLI::App* app = &program;
@@ -149,6 +160,7 @@ int main(int argc, char** argv) {
   CLI::App program("fak serves large language models: natively, or in front of other engines.",
                    "fak");
   program.set_version_flag("--version", std::string("fak ") + fak::kVersion);
+  program.formatter(std::make_shared<HelpFormatter>());
   program.require_subcommand(1);
   program.fallthrough();  // --config may also follow the verb
   std::string config_path;

@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <CLI/CLI.hpp>
 
 #include <atomic>
@@ -21,12 +22,14 @@
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
+#include "ride/adapter.h"
 
 namespace fak::cli {
 namespace {
 
 struct ServeFlags {
   EngineFlags engine;
+  bool model_was_typed = false;  // on the command line, and not in the environment or the file
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
   UpstreamFlags upstream;
@@ -55,8 +58,20 @@ struct Served {
   std::vector<std::string> names;
   std::shared_ptr<const text::ModelCard> maybe_card;
   std::shared_ptr<metrics::Emitter> emitter;
-  std::string about;  // of the ready line
+  std::string about;    // of the ready line
+  std::string why_not;  // ready; empty: it is
+  // What a client can ask for in a chat, or, where the model has no chat template, a completion;
+  // empty: one that names no model. Nullopt: nothing is sure to be answered.
+  std::optional<std::string> maybe_model;
 };
+
+// Numeric, of either kind; IPv6 without brackets.
+bool IsAddress(const std::string& host) {
+  const std::string text = host.substr(0, host.find('%'));  // without a link-local's interface
+  in6_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
 
 Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
   gateway::KeyRing keys;
@@ -69,6 +84,13 @@ Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
   }
   if (!flags.keys_file.empty()) {
     TRY(keys.AddFile(flags.keys_file));
+  }
+  if (flags.host != "localhost" && !IsAddress(flags.host)) {
+    return Fail(
+        Code::kInvalidArgument,
+        "--host " + flags.host +
+            ": must be an address of this machine (127.0.0.1, ::1, 0.0.0.0 ...) or localhost",
+        "--host");
   }
   if (keys.empty() && !net::IsLoopbackHost(flags.host) && !flags.allow_unauthenticated) {
     return Fail(Code::kPermissionDenied,
@@ -97,6 +119,22 @@ Result<std::vector<metrics::Slo>> ReadSlos(const ServeFlags& flags) {
   return slos;
 }
 
+// A word that would be read as a model to load where none is loaded.
+Status RefuseTypedModel(const ServeFlags& flags) {
+  const std::string& model = flags.engine.model;
+  if (!flags.model_was_typed || flags.upstream.upstreams.empty()) {
+    return {};
+  }
+  const bool url = model.find("://") != std::string::npos;
+  return Fail(Code::kInvalidArgument,
+              model + (url ? ": one URL follows --upstream; repeat the flag for each: --upstream " +
+                                 flags.upstream.upstreams.back() + " --upstream " + model
+                           : ": no model is loaded in front of an upstream; leave it out, or ask "
+                             "the upstream for it: --upstream-model " +
+                                 model),
+              "--upstream");
+}
+
 Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
                           const std::atomic<bool>& stop) {
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model, &stop));
@@ -104,6 +142,7 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
   Served served;
   served.names =
       flags.served_model_names.empty() ? std::vector{model.name} : flags.served_model_names;
+  served.maybe_model = served.names.front();
   served.maybe_card = loaded.card;
   served.emitter =
       metrics.MakeEmitter({.worker = "native", .engine = "fak", .model = served.names.front()});
@@ -118,15 +157,27 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
 }
 
 Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
+  constexpr int kMsPerSecond = 1000;
   Served served;
   served.names = flags.served_model_names;
-  TRY_ASSIGN(served.driver, StartUpstreams(flags.upstream, metrics));
+  TRY_ASSIGN(StartedUpstreams started,
+             StartUpstreams(flags.upstream, flags.served_model_names, metrics));
+  served.driver = std::move(started.driver);
+  served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
   served.emitter = metrics.MakeEmitter({.worker = "gateway",  // of no upstream in particular
                                         .engine = capabilities->engine,
                                         .model = flags.upstream.model,
                                         .source = "gateway"});
-  served.about = "in front of " + Join(flags.upstream.upstreams, ", ");
+  served.about = "in front of " + started.urls;
+  const std::string answering = std::to_string(started.answering) + " of " +
+                                std::to_string(started.count) + " upstreams answer";
+  if (started.answering == 0) {
+    served.why_not = answering + "; asking again every " +
+                     std::to_string(started.probe_every_ms / kMsPerSecond) + " s";
+  } else if (started.answering < started.count) {
+    served.about += "; " + answering;
+  }
   return served;
 }
 
@@ -187,9 +238,17 @@ class Latch {
 };
 
 void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Served& served) {
-  const std::string url =
-      (server.tls() ? "https://" : "http://") + flags.host + ":" + std::to_string(server.port());
-  std::fprintf(stderr, "fak %s is ready on %s (%s)\n", kVersion, url.c_str(), served.about.c_str());
+  const std::string url = net::Origin{server.tls(), flags.host, server.port()}.ToString();
+  if (served.why_not.empty()) {
+    std::fprintf(stderr, "fak %s is ready on %s (%s)\n", kVersion, url.c_str(),
+                 served.about.c_str());
+  } else {
+    std::fprintf(stderr, "fak %s is listening on %s, not ready: %s (%s)\n", kVersion, url.c_str(),
+                 served.why_not.c_str(), served.about.c_str());
+  }
+  if (!served.maybe_model) {
+    return;
+  }
   const bool chats =
       served.maybe_card == nullptr || served.maybe_card->maybe_chat_template != nullptr;
   std::string key;
@@ -197,7 +256,7 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
     key = " -H 'Authorization: Bearer YOUR_KEY'";
   }
   const std::string model =
-      served.names.empty() ? "" : ",\"model\":\"" + served.names.front() + "\"";
+      served.maybe_model->empty() ? "" : ",\"model\":" + Json(*served.maybe_model).Dump();
   if (chats) {
     std::fprintf(
         stderr,
@@ -292,6 +351,7 @@ Status Serve(const ServeFlags& flags) {
   log.file = flags.log_file;
   log.async = true;
   TRY(StartLog(log));
+  TRY(RefuseTypedModel(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
   TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
   net::EventLoop loop;
@@ -328,10 +388,14 @@ Status Serve(const ServeFlags& flags) {
 }
 
 void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
-  verb.add_option("--upstream", flags.upstreams,
-                  "Serve in front of [NAME=][ENGINE+]URL instead of a model; repeatable")
+  verb.add_option(
+          "--upstream", flags.upstreams,
+          "Serve in front of [NAME=][ENGINE+]URL instead of a model; repeatable. ENGINE: auto, " +
+              ride::AdapterNames())
       ->allow_extra_args(false);
-  verb.add_option("--upstream-model", flags.model, "Model to ask the upstream for");
+  verb.add_option(
+      "--upstream-model", flags.model,
+      "Model to ask the upstream for, whatever clients call it; with one upstream only");
   verb.add_option("--upstream-api-key", flags.api_key,
                   "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
   verb.add_option("--upstream-api-key-file", flags.api_key_files,
@@ -367,8 +431,10 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
       ->check(Within({.least = 0, .most = 65'535}))
       ->capture_default_str();
   AddUpstreamFlags(verb, flags.upstream);
-  verb.add_option("--served-model-name", flags.served_model_names,
-                  "Name of the model in requests; repeatable")
+  verb.add_option(
+          "--served-model-name", flags.served_model_names,
+          "Name of the model in requests; repeatable. In front of upstreams: of a model that "
+          "one lists, or any name where they list one model")
       ->allow_extra_args(false);
   verb.add_option("--api-key", flags.api_keys, "Key that clients must send; repeatable")
       ->allow_extra_args(false);
@@ -419,8 +485,12 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "Examples:\n"
       "  fak serve                                  the default model on 127.0.0.1:8000\n"
       "  fak serve model.gguf --port 9000 --api-key secret --host 0.0.0.0\n"
-      "  fak serve --upstream http://127.0.0.1:8001 in front of vLLM, llama.cpp or another fak\n"
-      "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080");
+      "  fak serve --upstream http://127.0.0.1:8001  in front of vLLM, llama.cpp or another fak\n"
+      "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
+      "With several upstreams a request goes to the one with the fewest open requests of those\n"
+      "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.");
+  verb->parse_complete_callback(
+      [verb, flags] { flags->model_was_typed = verb->get_option("--model")->count() > 0; });
   return [flags]() -> ExitStatus {
     const Status served = Serve(*flags);
     return served ? 0 : PrintError(served.error());

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/strings.h"
+#include "ride/request_edit.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_set.h"
 #include "ride/upstream_spec.h"
@@ -71,18 +72,163 @@ Status GiveMetricsUrls(const UpstreamFlags& flags, std::vector<driver::ReplicaSp
   return {};
 }
 
-void Say(const ride::UpstreamDriver& driver, const std::string& url) {
-  constexpr int kWaitMs = 3000;
-  const auto found = driver.WaitForProbe(kWaitMs);
-  if (!found) {
-    std::fprintf(stderr, "upstream %s: %s\n", driver.name().c_str(), found.error().detail.c_str());
-    return;
+bool Contains(const std::vector<std::string>& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+// One as it was found at the start.
+struct Found {
+  ride::UpstreamDriver* driver;
+  std::shared_ptr<const ride::Endpoint> maybe_endpoint;  // null: it doesn't answer
+  std::vector<std::string> models;                       // that it lists
+
+  // An engine that names none may have any.
+  bool MayTakeAny() const { return models.empty(); }
+  bool TakesAnyOf(const std::vector<std::string>& names) const {
+    const auto capabilities = driver->capabilities();
+    return std::any_of(names.begin(), names.end(), [&capabilities](const std::string& name) {
+      return Contains(capabilities->models, name);
+    });
   }
-  const ride::Endpoint& endpoint = **found;
+  std::string ListInWords() const { return driver->name() + " lists " + Join(models, ", "); }
+};
+
+Found Find(ride::UpstreamDriver& driver, const std::string& url) {
+  constexpr int kWaitMs = 3000;
+  const auto probed = driver.WaitForProbe(kWaitMs);
+  if (!probed || !driver.Load().ready) {
+    const std::string why = probed ? driver.Load().why_not : probed.error().detail;
+    std::fprintf(stderr, "%s (%s)\n", why.c_str(), url.c_str());
+    return {&driver, nullptr, {}};
+  }
+  const ride::Endpoint& endpoint = **probed;
   std::fprintf(stderr, "upstream %s: %s%s%s at %s (%s); models: %s\n", driver.name().c_str(),
                std::string(endpoint.adapter->engine).c_str(), endpoint.version.empty() ? "" : " ",
                endpoint.version.c_str(), url.c_str(), endpoint.why.c_str(),
                endpoint.models.empty() ? "it names none" : Join(endpoint.models, ", ").c_str());
+  // One that is always asked for the same takes any name.
+  const bool any = !endpoint.adapter->default_model.empty();
+  return {&driver, *probed, any ? std::vector<std::string>() : endpoint.models};
+}
+
+std::string ListsInWords(const std::vector<Found>& found) {
+  std::vector<std::string> lists;
+  for (const Found& each : found) {
+    lists.push_back(each.ListInWords());
+  }
+  return Join(lists, "; ");
+}
+
+// Served names that no upstream lists, and the model that they stand for; empty: the only one that
+// an upstream lists.
+struct OwnNames {
+  std::vector<std::string> names;
+  std::string model;
+};
+
+// kInvalidArgument where a name could mean several models.
+Result<OwnNames> FindOwnNames(const std::vector<std::string>& served_names,
+                              const std::vector<Found>& found) {
+  std::vector<std::string> models;
+  bool all_known = true;
+  for (const Found& each : found) {
+    all_known = all_known && !each.MayTakeAny();
+    for (const std::string& model : each.models) {
+      if (!Contains(models, model)) {
+        models.push_back(model);
+      }
+    }
+  }
+  OwnNames own;
+  for (const std::string& name : served_names) {
+    if (!Contains(models, name)) {
+      own.names.push_back(name);
+    }
+  }
+  if (!own.names.empty() && all_known && models.size() > 1) {
+    const std::string& name = own.names.front();
+    const std::string beside =
+        found.size() == 1 ? "--upstream-model " + models.front() + " beside it, or " : "";
+    return Fail(Code::kInvalidArgument,
+                "--served-model-name " + name + ": " + ListsInWords(found) +
+                    ": which of them is \"" + name + "\"? Say " + beside + "--served-model-name " +
+                    models.front() + ", by its own name",
+                "--served-model-name");
+  }
+  if (found.size() > 1) {
+    // Whoever doesn't answer yet may list one of several names, or what the others don't.
+    if (!all_known && (served_names.size() > 1 || models.size() > 1)) {
+      own.names.clear();
+    }
+    own.model = models.empty() ? "" : models.front();
+  }
+  return own;
+}
+
+void WarnOfModels(const UpstreamFlags& flags, const std::vector<std::string>& served_names,
+                  const std::vector<Found>& found) {
+  for (const Found& each : found) {
+    if (each.MayTakeAny()) {
+      continue;
+    }
+    if (!flags.model.empty()) {
+      if (!Contains(each.models, flags.model)) {
+        std::fprintf(stderr,
+                     "fak: --upstream-model %s: %s, and not that one; unless it takes others too, "
+                     "requests fail until it does\n",
+                     flags.model.c_str(), each.ListInWords().c_str());
+      }
+    } else if (!served_names.empty() && !each.TakesAnyOf(served_names)) {
+      std::fprintf(stderr, "fak: no request will go to %s: it takes none of the names %s\n",
+                   each.driver->name().c_str(), Join(served_names, ", ").c_str());
+    }
+  }
+}
+
+// What a client asks this one for; nullopt: nothing is sure to be answered.
+std::optional<std::string> ChatModelOf(const Found& each, const UpstreamFlags& flags,
+                                       const std::vector<std::string>& served_names) {
+  if (each.maybe_endpoint == nullptr ||
+      ride::FindRoute(*each.maybe_endpoint->adapter, wire::Surface::kChat) == nullptr) {
+    return std::nullopt;
+  }
+  const std::string first = served_names.empty() ? "" : served_names.front();
+  if (!flags.model.empty()) {
+    return each.MayTakeAny() || Contains(each.models, flags.model)
+               ? std::optional(first.empty() ? flags.model : first)
+               : std::nullopt;
+  }
+  if (!first.empty()) {
+    return each.MayTakeAny() || each.TakesAnyOf({first}) ? std::optional(first) : std::nullopt;
+  }
+  return each.models.empty() ? "" : each.models.front();
+}
+
+std::optional<std::string> ChatModel(const std::vector<Found>& found, const UpstreamFlags& flags,
+                                     const std::vector<std::string>& served_names) {
+  for (const Found& each : found) {
+    if (auto model = ChatModelOf(each, flags, served_names)) {
+      return model;
+    }
+  }
+  return std::nullopt;
+}
+
+// Commas between URLs; one inside a URL stays.
+std::vector<std::string> SplitUpstreams(const std::vector<std::string>& values) {
+  std::vector<std::string> all;
+  for (const std::string& value : values) {
+    const size_t first = all.size();
+    for (const std::string_view part : Split(value, ',')) {
+      const std::string_view text = Trim(part);
+      if (all.size() == first || text.find("://") != std::string_view::npos) {
+        all.emplace_back(text);
+      } else {
+        all.back() += "," + std::string(text);
+      }
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -97,18 +243,19 @@ Result<std::string> ReadKeyFile(const std::string& path) {
 }
 
 Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags) {
-  if (flags.upstreams.size() > limits::kUpstreamsMax) {
+  const std::vector<std::string> upstreams = SplitUpstreams(flags.upstreams);
+  if (upstreams.size() > limits::kUpstreamsMax) {
     return Fail(Code::kInvalidArgument, "--upstream: at most " +
                                             std::to_string(limits::kUpstreamsMax) + ", not " +
-                                            std::to_string(flags.upstreams.size()));
+                                            std::to_string(upstreams.size()));
   }
-  if (flags.upstreams.size() > 1 && !flags.model.empty()) {
+  if (upstreams.size() > 1 && !flags.model.empty()) {
     return Fail(Code::kInvalidArgument,
                 "--upstream-model is for one upstream: several are chosen by the models that they "
                 "list");
   }
   std::vector<driver::ReplicaSpec> specs;
-  for (const std::string& text : flags.upstreams) {
+  for (const std::string& text : upstreams) {
     TRY_ASSIGN(driver::ReplicaSpec spec, ride::ParseUpstream(text));
     for (const driver::ReplicaSpec& other : specs) {
       if (other.name == spec.name) {
@@ -127,12 +274,13 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
   return specs;
 }
 
-Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(const UpstreamFlags& flags,
-                                                             metrics::Registry& metrics) {
+Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
+                                        const std::vector<std::string>& served_names,
+                                        metrics::Registry& metrics) {
   constexpr int kMsPerSecond = 1000;
   TRY_ASSIGN(const std::vector<driver::ReplicaSpec> specs, UpstreamSpecs(flags));
   std::vector<std::unique_ptr<driver::EngineDriver>> drivers;
-  std::vector<const ride::UpstreamDriver*> upstreams;
+  std::vector<ride::UpstreamDriver*> upstreams;
   for (const driver::ReplicaSpec& spec : specs) {
     TRY_ASSIGN(std::unique_ptr<ride::UpstreamDriver> made,
                ride::UpstreamDriver::Make(
@@ -144,14 +292,29 @@ Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(const UpstreamFlags
     upstreams.push_back(made.get());
     drivers.push_back(std::move(made));
   }
+  StartedUpstreams started;
+  started.count = specs.size();
+  std::vector<Found> found;
   for (size_t i = 0; i < specs.size(); ++i) {
-    Say(*upstreams[i], specs[i].url);
+    started.urls += (i == 0 ? "" : ", ") + specs[i].url;
+    found.push_back(Find(*upstreams[i], specs[i].url));
+    if (found.back().maybe_endpoint != nullptr) {
+      ++started.answering;
+    }
+    const int every = upstreams[i]->probe_every_ms();
+    started.probe_every_ms = i == 0 ? every : std::min(started.probe_every_ms, every);
   }
-  if (drivers.size() == 1) {
-    return std::move(drivers.front());
+  if (flags.model.empty()) {
+    TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, found));
+    for (ride::UpstreamDriver* upstream : upstreams) {
+      upstream->StandFor(own.names, own.model);
+    }
   }
-  return std::unique_ptr<driver::EngineDriver>(
-      std::make_unique<ride::UpstreamSet>(std::move(drivers)));
+  WarnOfModels(flags, served_names, found);
+  started.maybe_chat_model = ChatModel(found, flags, served_names);
+  started.driver = drivers.size() == 1 ? std::move(drivers.front())
+                                       : std::make_unique<ride::UpstreamSet>(std::move(drivers));
+  return started;
 }
 
 }  // namespace fak::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,27 @@ struct UpstreamFlags {
 // A key from a file, which is never logged: its first line.
 [[nodiscard]] Result<std::string> ReadKeyFile(const std::string& path);
 
-// One spec an --upstream, with its key and what the operator allows. kInvalidArgument: two of one
-// name, a key for nobody, one key or model for several.
+// One spec an --upstream, with its key and what the operator allows. One value may have several
+// with commas between, as the environment's does. kInvalidArgument: two of one name, a key for
+// nobody, one key or model for several.
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags);
 
+struct StartedUpstreams {
+  std::unique_ptr<driver::EngineDriver> driver;
+  std::string urls;  // of all, for a person
+  size_t count = 0;
+  size_t answering = 0;
+  int probe_every_ms = 0;  // how soon those that don't answer are asked again
+  // A model that a chat can be had from now, as a client names it; empty: a chat that names none.
+  // Nullopt: no chat is sure to be answered.
+  std::optional<std::string> maybe_chat_model;
+};
+
 // All of them as one driver, started, and measured in `metrics`, which outlives it. Says on stderr
-// what was found behind each, and waits a few seconds for that.
-[[nodiscard]] Result<std::unique_ptr<driver::EngineDriver>> StartUpstreams(
-    const UpstreamFlags& flags, metrics::Registry& metrics);
+// what was found behind each, and waits a few seconds for that. served_names: what clients shall
+// call the models; kInvalidArgument for one that can't mean any.
+[[nodiscard]] Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
+                                                      const std::vector<std::string>& served_names,
+                                                      metrics::Registry& metrics);
 
 }  // namespace fak::cli

@@ -19,6 +19,18 @@ class Flags(support.CliTest):
         self.assertEqual(self.fak("help")[0], self.fak("--help")[0])
         self.assertEqual(self.fak("help", "bench", "model")[0], self.fak("bench", "model", "--help")[0])
 
+    def test_help_says_which_flags_take_several_words(self):
+        serve = self.fak("serve", "--help")[0]
+        self.assertRegex(serve, r"--upstream TEXT  ")
+        self.assertIn("sglang", serve)
+        self.assertNotIn(" ... ", serve)
+        self.assertRegex(self.fak("rm", "--help")[0], r"TEXT \.\.\.")
+
+    def test_probe_says_how_a_url_is_meant(self):
+        said = self.one_line(self.fak("probe", "127.0.0.1:1", status=1)[1])
+        self.assertIn("did you mean http://127.0.0.1:1?", said)
+        self.assertNotIn("NAME", said)
+
     def test_a_wrong_verb_is_named(self):
         for words in (["srve"], ["srve", "--help"], ["--config", "x", "srve"], ["help", "srve"]):
             said = self.fak(*words, status=2)[1]

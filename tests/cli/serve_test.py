@@ -1,4 +1,5 @@
 """fak serve when it can't: one line that names what is wrong, and no crash. And how it ends."""
+import json
 import os
 import resource
 import signal
@@ -24,7 +25,8 @@ class Serve(support.CliTest):
 
     def test_an_address_that_is_not_ours(self):
         self.assertIn("192.0.2.1", self.refused(self.model, "--host", "192.0.2.1", "--api-key", "k"))
-        self.assertIn("no.such.host", self.refused(self.model, "--host", "no.such.host", "--api-key", "k"))
+        said = self.refused(self.model, "--host", "no.such.host", status=2)
+        self.assertIn("no.such.host: must be an address", said)
 
     def test_a_public_address_without_a_key(self):
         for host in ("0.0.0.0", "::"):
@@ -112,18 +114,85 @@ class Serve(support.CliTest):
             server.send_signal(number)
             self.assertEqual(server.wait(support.PATIENCE_S), 0)
 
-    def test_an_upstream_that_is_down_is_named_once(self):
+    def test_an_upstream_that_is_down_and_comes_back(self):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            upstream = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-            server = self.start("serve", "--upstream", upstream, "--port", "0")
-            url = self.line_of(server, "is ready on").split(" is ready on ")[1].split(" ")[0]
+            port = nobody.getsockname()[1]
+            server = self.start("serve", "--upstream", f"b=http://127.0.0.1:{port}", "--port", "0")
+            said = self.line_of(server, "is listening on")
+            self.assertIn("not ready: 0 of 1 upstreams answer; asking again every 5 s", said)
+            url = said.split(" is listening on ")[1].split(",")[0]
+            for shown in (self.curl(f"{url}/ready"), self.chat(url, "m")):
+                self.assertIn("upstream b: can't connect", shown)
+                self.assertNotIn(str(port), shown)
+        support.UpstreamStandIn(self, ["m"], port)
+        self.line_of(server, "upstream b is back")
+        self.assertIn('"model":"m"', self.chat(url, "m"))
 
-            def why():
-                return subprocess.run(["curl", "-s", f"{url}/ready"], capture_output=True, text=True).stdout
+    def curl(self, *words):
+        return subprocess.run(["curl", "-s", *words], capture_output=True, text=True).stdout
 
-            self.wait_for(lambda: "connect" in why(), "the first probe")
-            self.assertEqual(why().count(upstream), 1, why())
+    def chat(self, url, model):
+        return self.curl(f"{url}/v1/chat/completions", "-d", json.dumps(
+            {"model": model, "messages": [{"role": "user", "content": "Say hello"}]}))
+
+    def paste(self, server):
+        """Runs the command that is printed for that; gives its answer."""
+        line = self.line_of(server, "try: ")
+        return subprocess.run(line[len("try: "):], shell=True, capture_output=True, text=True).stdout
+
+    def test_a_name_of_ones_own_in_front_of_upstreams(self):
+        a, b = (support.UpstreamStandIn(self, ["m"]) for _ in range(2))
+        for upstreams in ([a], [a, b]):
+            words = [word for name, each in zip("ab", upstreams) for word in ("--upstream", f"{name}={each.url}")]
+            server = self.start("serve", *words, "--served-model-name", "house", "--port", "0")
+            self.assertIn('"model":"m"', self.paste(server))
+            self.assertEqual(upstreams[0].asked_for[-1], "m")
+        several = support.UpstreamStandIn(self, ["m", "o"])
+        for upstreams in ([several], [a, support.UpstreamStandIn(self, ["o"])]):
+            words = [word for name, each in zip("ab", upstreams) for word in ("--upstream", f"{name}={each.url}")]
+            said = self.fak("serve", *words, "--served-model-name", "house", "--port", "0", status=2)[1]
+            self.assertIn('which of them is "house"?', said)
+            self.assertIn("--served-model-name m", said)
+            self.assertEqual("--upstream-model m" in said, len(upstreams) == 1)
+        server = self.start("serve", "--upstream", several.url, "--served-model-name", "o", "--port", "0")
+        self.assertIn('"model":"o"', self.paste(server))
+
+    def test_the_command_to_try_names_a_model_that_is_there(self):
+        upstream = support.UpstreamStandIn(self, ["m", "o"])
+        server = self.start("serve", "--upstream", upstream.url, "--port", "0")
+        self.assertIn('"model":"m"', self.paste(server))
+        server = self.start("serve", "--upstream", upstream.url, "--upstream-model", "nosuch", "--port", "0",
+                            "--shutdown-settle", "0")
+        self.assertIn("m, o", self.line_of(server, "--upstream-model nosuch"))
+        self.line_of(server, "is ready on")
+        server.send_signal(signal.SIGTERM)
+        self.assertNotIn("try:", server.communicate(timeout=support.PATIENCE_S)[1])
+
+    def test_several_upstreams_as_they_may_be_typed(self):
+        for words in (["--upstream", "http://127.0.0.1:1", "http://127.0.0.1:2"],
+                      ["http://127.0.0.1:2", "--upstream", "http://127.0.0.1:1"]):
+            said = self.refused(*words, status=2)
+            self.assertIn("repeat the flag for each: --upstream http://127.0.0.1:1 --upstream http://127.0.0.1:2",
+                          said)
+        said = self.refused("smollm2", "--upstream", "http://127.0.0.1:1", status=2)
+        self.assertIn("smollm2: no model is loaded", said)
+        a, b = (support.UpstreamStandIn(self, [name]) for name in "mo")
+        server = self.start("serve", "--port", "0",
+                            env={"FAK_UPSTREAM": f"a={a.url},b={b.url}", "FAK_MODEL": "other.gguf"})
+        self.line_of(server, "upstream a: ")
+        self.line_of(server, "upstream b: ")
+        self.line_of(server, "is ready on")
+
+    def test_an_ipv6_address_is_written_as_urls_have_it(self):
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            self.skipTest("no IPv6 here")
+        server = self.start("serve", self.model, "--host", "::1", "--port", "0")
+        self.assertIn("http://[::1]:", self.line_of(server, "is ready on"))
+        self.assertIn('"choices"', self.paste(server))
 
 
 support.main()

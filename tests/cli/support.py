@@ -2,6 +2,7 @@
 a server that stands in for others. Each test file is called with the paths of fak and fak-tiny-model."""
 import hashlib
 import http.server
+import json
 import os
 import pty
 import select
@@ -192,6 +193,55 @@ class StandIn:
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
+
+
+class UpstreamStandIn:
+    """An engine as far as serving in front of it needs: lists models, answers chats for those it has."""
+
+    def __init__(self, test, models, port=0):
+        self.asked_for = []
+        stand_in = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self, status, body):
+                data = json.dumps(body, separators=(",", ":")).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self):
+                if self.path == "/v1/models":
+                    self.answer(200, {"data": [{"id": model} for model in models]})
+                else:
+                    self.answer(404, {"detail": "Not Found"})
+
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
+                model = asked.get("model")
+                if self.path != "/v1/chat/completions":
+                    self.answer(404, {"detail": "Not Found"})
+                elif model not in models:
+                    self.answer(404, {"error": {"message": f"no model {model}"}})
+                else:
+                    stand_in.asked_for.append(model)
+                    message = {"role": "assistant", "content": "hello"}
+                    self.answer(200, {"model": model, "choices": [
+                        {"index": 0, "message": message, "finish_reason": "stop"}]})
+
+            def log_message(self, *_):
+                pass
+
+        http.server.ThreadingHTTPServer.allow_reuse_address = True
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        test.addCleanup(server.server_close)
+        test.addCleanup(server.shutdown)
 
 
 def main():
