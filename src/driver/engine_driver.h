@@ -65,6 +65,9 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void OnEvent(wire::Event event) noexcept = 0;
+  // Which of several engines takes the request, by its name in logs and metrics: once, on the
+  // thread of Admit(), before any event. Not called by an engine that is the only one there can be.
+  virtual void OnPlaced(std::string_view worker) { (void)worker; }
   // For a driver that can hold its engine back, from the thread of its events. `on_room` is called
   // once, from any thread, when the reader has taken most of what came; soon, where nothing is kept
   // for it. Dropped uncalled when the reader is gone: a Cancel() follows.

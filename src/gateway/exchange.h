@@ -19,6 +19,7 @@ struct ExchangeEnd {
   std::optional<Error> error;
   wire::Usage usage;          // what was told until then, where none was reported
   int64_t first_byte_ns = 0;  // 0: none was sent
+  std::string worker;         // that took it, where there could be several
 };
 
 // One request between driver and client: events in, HTTP out, in the dialect of its surface.
@@ -34,6 +35,7 @@ class Exchange final : public driver::EventSink {
            const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
+  void OnPlaced(std::string_view worker) override { end_.worker = worker; }
   void AwaitRoom(std::function<void()> on_room) override;
   // The request never reached the driver, or was refused by it.
   void Refuse(const Error& error);

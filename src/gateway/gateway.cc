@@ -310,8 +310,8 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   if (!LogEnabled(LogLevel::kInfo)) {
     return;
   }
-  const double ms =
-      static_cast<double>(clock_.NowNs() - call.context.arrival_ns) / static_cast<double>(kNsPerMs);
+  const int64_t ns = clock_.NowNs() - call.context.arrival_ns + call.request.age_ns;
+  const double ms = static_cast<double>(ns) / static_cast<double>(kNsPerMs);
   std::vector<LogField> fields = {
       {"method", std::string_view(call.request.method)},
       {"path", call.request.path()},
@@ -329,6 +329,9 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   if (!call.model.empty()) {
     fields.push_back({"model", std::string_view(call.model)});
   }
+  if (!end.worker.empty()) {
+    fields.push_back({"upstream", std::string_view(end.worker)});
+  }
   if (call.generates) {
     fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});
     fields.push_back({"completion_tokens", int64_t{end.usage.completion_tokens}});
@@ -340,6 +343,11 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   }
   if (end.error) {
     fields.push_back({"error", CodeName(end.error->code)});
+  }
+  // Where the client is at fault the words may quote it, and stay out.
+  const bool clients_fault = end.status >= 400 && end.status < 500;
+  if (end.error && !end.worker.empty() && !clients_fault) {
+    fields.push_back({"reason", std::string_view(end.error->detail)});
   }
   LogRecord(LogLevel::kInfo, "request", fields);
 }

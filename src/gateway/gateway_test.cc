@@ -38,6 +38,9 @@ class ScriptedDriver final : public driver::EngineDriver,
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override {
     prepared_ = std::move(prepared);
+    if (!worker_.empty()) {
+      sink->OnPlaced(worker_);
+    }
     if (refusal_) {
       return Fail(*refusal_);
     }
@@ -68,6 +71,7 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
                                       wire::UsageReport{}, wire::Done{}};
   std::optional<Error> refusal_;
+  std::string worker_;
   std::shared_ptr<const driver::Prepared> prepared_;
 };
 
@@ -411,6 +415,48 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
   StopLog();
   EXPECT_THAT(*ReadFile(log_file, 1 << 20),
               HasSubstr("\"prompt_tokens\":7,\"completion_tokens\":3"));
+}
+
+TEST_F(GatewayTest, TheAccessLogNamesTheUpstreamAndWhyItFailed) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_upstream.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  Start();
+  driver_.worker_ = "b";
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 200);
+  driver_.refusal_ = {Code::kUnavailable, "upstream b: gone"};
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 503);
+  driver_.refusal_ = {Code::kInvalidArgument, "you said: secret"};
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 400);
+  StopLog();
+  const std::string log = *ReadFile(log_file, 1 << 20);
+  EXPECT_THAT(log, HasSubstr("\"status\":200"));
+  EXPECT_THAT(log, HasSubstr("\"upstream\":\"b\",\"prompt_tokens\""));
+  EXPECT_THAT(log, HasSubstr("\"error\":\"unavailable\",\"reason\":\"upstream b: gone\""));
+  EXPECT_THAT(log, Not(HasSubstr("secret")));
+}
+
+TEST_F(GatewayTest, TheAccessLogCountsTheTimeFromTheFirstByte) {
+  const std::string log_file = testing::TempDir() + "fak_gateway_ms.log";
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  Start();
+  server_ = *net::HttpServer::Start(loop_, {.limits = {.head_timeout_ms = 30}}, *gateway_);
+  net::test::RawSocket slow = net::test::RawSocket::Connect(server_->port());
+  slow.Send(
+      "POST /v1/completions HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
+      "Content-Length: 2\r\n\r\n{");
+  net::test::RawSocket slower = net::test::RawSocket::Connect(server_->port());
+  slower.Send("POST /v1/completions HTTP/1.1\r\n");
+  EXPECT_THAT(slower.ReadAll(), HasSubstr(" 408 "));
+  slow.Send("}");
+  EXPECT_THAT(slow.ReadAll(), HasSubstr(" 400 "));
+  StopLog();
+  const std::string log = *ReadFile(log_file, 1 << 20);
+  size_t lines = 0;
+  for (size_t at = 0; (at = log.find("\"ms\":", at)) != std::string::npos; ++lines) {
+    at += std::string_view("\"ms\":").size();
+    EXPECT_GE(std::stod(log.substr(at)), 25) << log;  // timers count whole milliseconds
+  }
+  EXPECT_EQ(lines, 2u);
 }
 
 TEST_F(GatewayTest, ARequestThatNamesNoModelMeansTheFirst) {

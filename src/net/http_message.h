@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,7 @@ struct HttpRequest {
   std::string peer;  // "127.0.0.1:51234"
   bool peer_is_loopback = false;
   bool tls = false;
+  int64_t age_ns = 0;  // from its first byte to when it was handed out
 
   // The target up to the first "?", and what is behind it.
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }

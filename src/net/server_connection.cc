@@ -127,6 +127,7 @@ bool ServerConnection::StepIdle() {
     return false;
   }
   state_ = State::kHead;
+  request_begun_ns_ = loop().NowNs();
   SetReadDeadline(server_->options.limits.head_timeout_ms);
   return true;
 }
@@ -208,6 +209,7 @@ void ServerConnection::Dispatch() {
   in_.Shrink(kHeadReadBytes);
   server_->requests_open.fetch_add(1, std::memory_order_relaxed);
   HttpRequest request = std::exchange(request_, {});
+  request.age_ns = loop().NowNs() - request_begun_ns_;
   server_->handler.OnRequest(std::move(request),
                              std::make_shared<ResponseWriter>(shared_from_this(), exchange_));
 }
@@ -228,6 +230,7 @@ void ServerConnection::Identify(HttpRequest& request) const {
   request.peer = peer_;
   request.peer_is_loopback = peer_is_loopback_;
   request.tls = stream_.tls();
+  request.age_ns = loop().NowNs() - request_begun_ns_;
 }
 
 void ServerConnection::Fault(int status, Error error) {

@@ -108,6 +108,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   InputBuffer in_;
   HeadFinder finder_;
   HttpRequest request_;
+  int64_t request_begun_ns_ = 0;
   wire::HttpBodyDecoder decoder_;
 
   uint64_t exchange_ = 0;

@@ -103,6 +103,8 @@ class WaitingSink final : public driver::EventSink {
     events_.push_back(std::move(event));
     wake_.notify_all();
   }
+  void OnPlaced(std::string_view worker) override { worker_ = worker; }
+  const std::string& worker() const { return worker_; }
   // Waits until an event of this kind came, and gives it.
   template <class Kind>
   std::optional<Kind> Wait() {
@@ -124,6 +126,7 @@ class WaitingSink final : public driver::EventSink {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<wire::Event> events_;
+  std::string worker_;
 };
 
 // A reader that takes nothing until it is told to.
@@ -302,6 +305,7 @@ TEST(UpstreamDriver, NobodyThereIsUnavailable) {
   // Clients are told the name alone.
   EXPECT_THAT(failed->error.detail, StartsWith("upstream u: can't connect"));
   EXPECT_THAT(driver->Load().why_not, StartsWith("upstream u: can't connect"));
+  EXPECT_EQ(sink->worker(), "u");
 }
 
 // The body of a chat that asked for `model`.
