@@ -34,6 +34,8 @@ class TransferSink final : public net::HttpResponseSink {
     if (status == 200 || status == 206) {
       takes_ = true;
       Check(target_.Begin(status, transfer_->headers));
+    } else {
+      End({});  // its body, which may have no end, says nothing to us
     }
   }
   void OnBody(std::string_view bytes) override {

@@ -198,6 +198,14 @@ TEST_F(PullTest, FollowsRedirectsToABound) {
   EXPECT_EQ(server_.asked_for("/loop.gguf"), size_t{limits::kHubRedirectsMax} + 1);
 }
 
+TEST_F(PullTest, WaitsForNoEndOfABodyThatSaysNothing) {
+  server_.Hold("/m.gguf", {302, {{"location", "/a"}}, "moved"});
+  server_.Serve("/a", {.bytes = model_});
+  ASSERT_TRUE(Pull(url_, {.silence_ms = 2000}));
+  server_.Hold("/gone.gguf", {404, {}, "no"});
+  EXPECT_EQ(Pull(server_.url() + "/gone.gguf", {.silence_ms = 2000}).error().code, Code::kNotFound);
+}
+
 TEST_F(PullTest, HttpsIsCheckedAndNeverLeftForHttp) {
   const net::test::TestCertificate certificate;
   StandIn tls({.tls = net::TlsServerOptions{certificate.certificate_file, certificate.key_file}});

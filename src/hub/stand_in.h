@@ -100,6 +100,11 @@ class StandIn final : public net::HttpHandler {
     const std::lock_guard lock(mutex_);
     answers_[target] = std::move(response);
   }
+  // An answer that begins like this and never ends.
+  void Hold(const std::string& target, net::HttpResponse begins) {
+    const std::lock_guard lock(mutex_);
+    endless_[target] = std::move(begins);
+  }
   std::vector<net::HttpRequest> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;
@@ -123,6 +128,10 @@ class StandIn final : public net::HttpHandler {
     requests_.push_back(request);
     if (const auto answer = answers_.find(request.target); answer != answers_.end()) {
       response->Send(answer->second);
+    } else if (const auto begins = endless_.find(request.target); begins != endless_.end()) {
+      response->StartStream(begins->second.status, begins->second.headers);
+      response->Write(begins->second.body);
+      held_.push_back(std::move(response));
     } else if (const auto file = files_.find(request.target); file != files_.end()) {
       SendFile(file->second, request, std::move(response));
     } else {
@@ -170,6 +179,7 @@ class StandIn final : public net::HttpHandler {
   mutable std::mutex mutex_;
   std::map<std::string, ServedFile> files_;
   std::map<std::string, net::HttpResponse> answers_;
+  std::map<std::string, net::HttpResponse> endless_;
   std::vector<net::HttpRequest> requests_;
   std::vector<std::shared_ptr<net::ResponseWriter>> held_;  // never answered
   bool tls_ = false;
