@@ -50,8 +50,10 @@ inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native
 // Ridden engines
 inline constexpr size_t kUpstreamBodyBytesMax = 64 * 1024 * 1024;  // of a whole answer
 inline constexpr size_t kUpstreamErrorBytesMax = 64 * 1024;        // of an error's body
+inline constexpr int kUpstreamTailMs = 5'000;  // what follows a whole answer or an error's head
 inline constexpr size_t kProbeBytesMax = 4 * 1024 * 1024;  // of an answer to a call of our own
-inline constexpr int kProbeTimeoutMs = 10'000;             // to its first byte
+inline constexpr int kProbeTimeoutMs = 10'000;             // of such a call, all of it
+inline constexpr size_t kProbeConnectionsMax = 16;         // for such calls, to one upstream
 inline constexpr size_t kUpstreamsMax = 256;               // behind one gateway
 // Metrics
 inline constexpr size_t kExpositionBytesMax = 4 * 1024 * 1024;  // of an engine's /metrics

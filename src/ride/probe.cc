@@ -55,19 +55,29 @@ struct CallSequence::State {
       reply_.headers = std::move(headers);
     }
     void OnBody(std::string_view bytes) override {
-      reply_.body += bytes.substr(0, limits::kProbeBytesMax - reply_.body.size());
+      if (bytes.size() <= limits::kProbeBytesMax - reply_.body.size()) {
+        reply_.body += bytes;
+        return;
+      }
+      state_->exchange->Cancel();
+      FailWith("an answer of more than " + std::to_string(limits::kProbeBytesMax) + " bytes");
+      state_->Take(state_, std::move(reply_), /*maybe_there=*/true);
     }
     void OnDone(Status status) override {
       if (!status) {
-        reply_.status = 0;
-        reply_.body = status.error().detail;
+        FailWith(status.error().detail);
       } else if (Result<Json> document = ParseJson(reply_.body)) {
         reply_.document = *std::move(document);
       }
-      state_->Take(state_, std::move(reply_));
+      state_->Take(state_, std::move(reply_), /*maybe_there=*/status.has_value());
     }
 
    private:
+    void FailWith(std::string why) {
+      reply_.status = 0;
+      reply_.body = std::move(why);
+    }
+
     const std::shared_ptr<State> state_;
     Reply reply_;
   };
@@ -78,16 +88,17 @@ struct CallSequence::State {
       return;
     }
     const Call& call = self->calls[self->next];
-    self->exchange =
-        self->client.Send(self->target.Request(self->adapter, call), std::make_unique<Sink>(self));
+    net::HttpClientRequest request = self->target.Request(self->adapter, call);
+    request.timeouts.total_ms = self->target.call_ms;
+    self->exchange = self->client.Send(std::move(request), std::make_unique<Sink>(self));
   }
-  void Take(const std::shared_ptr<State>& self, Reply reply) {
+  void Take(const std::shared_ptr<State>& self, Reply reply, bool maybe_there) {
     if (dropped) {
       return;
     }
     const Call& call = calls[next++];
     // Nobody there: the other calls would only wait for the same.
-    const bool stop = reply.status == 0 || (stop_when && stop_when(call, reply));
+    const bool stop = !maybe_there || (stop_when && stop_when(call, reply));
     replies.Add(call, std::move(reply));
     if (stop) {
       next = calls.size();

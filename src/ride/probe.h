@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/result.h"
 #include "net/http_client.h"
 #include "net/url.h"
@@ -18,7 +19,8 @@ struct UpstreamTarget {
   net::Origin origin;
   std::string prefix;  // of every path; "" or "/somewhere"
   std::string api_key;
-  net::HttpTimeouts timeouts = {};
+  net::HttpTimeouts timeouts = {};        // of clients' requests
+  int call_ms = limits::kProbeTimeoutMs;  // a call of our own, all of it
 
   // `url` may end in /v1 or not. kInvalidArgument: it's no URL.
   [[nodiscard]] static Result<UpstreamTarget> Parse(const std::string& url, std::string api_key);
@@ -26,9 +28,10 @@ struct UpstreamTarget {
   net::HttpClientRequest Request(const Adapter& adapter, const Call& call) const;
 };
 
-// Makes calls one after the other and gives each reply; a reply larger than
-// limits::kProbeBytesMax is cut. Calls `done` once, on the client's loop, unless it is destroyed
-// before: then never. Loop thread only.
+// Makes calls one after the other and gives each reply. A call has target.call_ms and
+// limits::kProbeBytesMax: beyond them, and where nobody answers, its reply is the status 0 and the
+// reason. Calls `done` once, on the client's loop, unless it is destroyed before: then never. Loop
+// thread only.
 class CallSequence {
  public:
   using Done = std::function<void(Replies)>;

@@ -47,11 +47,11 @@ void Relay::Feed(std::string_view bytes) {
 }
 
 void Relay::TakeEvent(const wire::SseEvent& event) {
-  if (ended_ || done_) {
+  if (ended_) {
     return;
   }
   if (event.data == "[DONE]") {
-    done_ = true;
+    Conclude();
     return;
   }
   const Result<Json> document = ParseJson(event.data);
@@ -108,27 +108,36 @@ void Relay::Finish() {
   if (ended_) {
     return;
   }
-  if (!reader_->complete()) {
-    Fail({Code::kUpstreamError,
-          "the upstream's answer ended without " + std::string(reader_->missing())});
-    return;
-  }
-  if (options_.streamed && !whole()) {
+  // An engine that says "[DONE]" after fewer choices than were asked for knows no more.
+  if (options_.streamed && reader_->complete() && !whole()) {
     Fail({Code::kUpstreamError, "the upstream's answer ended after " +
                                     std::to_string(reader_->begun()) + " of " +
                                     std::to_string(options_.choices) + " choices"});
+    return;
+  }
+  Conclude();
+}
+
+void Relay::Conclude() {
+  if (!reader_->complete()) {
+    Fail({Code::kUpstreamError,
+          "the upstream's answer ended without " + std::string(reader_->missing())});
     return;
   }
   Succeed();
 }
 
 void Relay::Succeed() {
-  ended_ = true;
+  ended_ = succeeded_ = true;
   Emit(wire::Done{});
 }
 
+bool Relay::whole() const {
+  return options_.streamed && reader_->complete() && reader_->begun() >= options_.choices;
+}
+
 void Relay::Break(Error error) {
-  if (!ended_ && options_.streamed && whole()) {
+  if (!ended_ && whole()) {
     Succeed();
     return;
   }

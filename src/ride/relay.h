@@ -18,9 +18,8 @@ namespace fak::ride {
 // Turns an upstream's answer, streamed or whole, of any wire, into events: the chunk as it came
 // (RawChunk), then what we understood of it. What isn't an answer becomes one Failed: an error
 // frame under HTTP 200, a stream that ends before its wire says so (answer_reader.h), a body that
-// isn't JSON. A "[DONE]" ends nothing but what may follow it, and only an event whose whole data it
-// is counts.
-// Owned by one request; one thread. Holds one unfinished event, or a whole answer.
+// isn't JSON. A "[DONE]" ends the stream there, well or not, and only an event whose whole data it
+// is counts. Owned by one request; one thread. Holds one unfinished event, or a whole answer.
 class Relay {
  public:
   struct Options {
@@ -42,25 +41,25 @@ class Relay {
   void AwaitRoom(std::function<void()> on_room) { sink_->AwaitRoom(std::move(on_room)); }
   void Emit(wire::Event event) { sink_->OnEvent(std::move(event)); }
   bool ended() const { return ended_; }
+  bool succeeded() const { return succeeded_; }
+  // Whether all of the answer has come, so that Break() would be no error.
+  bool whole() const;
 
  private:
   void TakeEvent(const wire::SseEvent& event);
   void TakeDocument(const Json& document, std::string_view raw, std::string_view type);
   void TakeWhole();
-  // Whether all of the answer has come. An engine that ends by "[DONE]" with fewer choices than
-  // were asked for knows no more.
-  bool whole() const {
-    return reader_->complete() && (done_ || reader_->begun() >= options_.choices);
-  }
+  // Nothing more is to come.
+  void Conclude();
   void Succeed();
 
   const std::shared_ptr<driver::EventSink> sink_;
   const Options options_;
   const std::unique_ptr<AnswerReader> reader_;
   wire::SseSplitter splitter_;
-  std::string body_;   // of a whole answer
-  bool done_ = false;  // [DONE] came
+  std::string body_;  // of a whole answer
   bool ended_ = false;
+  bool succeeded_ = false;
 };
 
 }  // namespace fak::ride

@@ -118,11 +118,20 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
     TRY(net::ParseUrl(spec.metrics_url));
   }
   target.timeouts = options.timeouts;
+  target.call_ms = options.call_ms;
   std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
       spec, std::move(target), std::move(policy), maybe_adapter, std::move(options)));
   TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
-  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.tls = made->options_.tls,
-                                                                .proxies = std::move(proxies)}));
+  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.connections_per_origin_max =
+                                                                    made->options_.connections_max,
+                                                                .tls = made->options_.tls,
+                                                                .proxies = proxies}));
+  TRY_ASSIGN(made->calls_client_,
+             net::HttpClient::Make(made->loop_,
+                                   {.connections_per_origin_max = limits::kProbeConnectionsMax,
+                                    .idle_per_origin_max = limits::kProbeConnectionsMax,
+                                    .tls = made->options_.tls,
+                                    .proxies = std::move(proxies)}));
   return made;
 }
 
@@ -216,10 +225,8 @@ void UpstreamDriver::StartProbe() {
     CheckHealth();
     return;
   }
-  UpstreamTarget target = target_;
-  target.timeouts.first_byte_ms = limits::kProbeTimeoutMs;
   prober_ =
-      std::make_unique<Prober>(*client_, std::move(target), maybe_adapter_,
+      std::make_unique<Prober>(*calls_client_, target_, maybe_adapter_,
                                [this](Result<Endpoint> found) { OnProbed(std::move(found)); });
 }
 
@@ -255,7 +262,7 @@ void UpstreamDriver::StartScraping(const Adapter& engine) {
     request.origin = std::move(url.origin);
     request.target = std::move(url.target);
   }
-  meter_->StartScraping(loop_, *client_, std::string(engine.engine), std::move(request));
+  meter_->StartScraping(loop_, *calls_client_, std::string(engine.engine), std::move(request));
 }
 
 void UpstreamDriver::CheckHealth() {
@@ -445,7 +452,8 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                                              .streamed = turn.stream,
                                              .withhold_usage = edited.withhold_usage,
                                              .choices = static_cast<size_t>(turn.n) *
-                                                        std::max<size_t>(1, turn.prompts.size())}));
+                                                        std::max<size_t>(1, turn.prompts.size())}),
+      options_.tail_ms);
   running_.fetch_add(1);
   loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
     const std::string& id = prepared->request_id;
@@ -474,7 +482,7 @@ void UpstreamDriver::Forget(std::string request_id) {
 }
 
 void UpstreamDriver::TellAbort(const Adapter& engine, const std::string& id) {
-  if (engine.abort == nullptr || client_ == nullptr) {
+  if (engine.abort == nullptr || calls_client_ == nullptr) {
     return;
   }
   if (std::optional<Call> call = engine.abort(id)) {
@@ -485,12 +493,10 @@ void UpstreamDriver::TellAbort(const Adapter& engine, const std::string& id) {
 void UpstreamDriver::Ask(const Adapter& engine, std::vector<Call> calls, Answered done,
                          std::function<bool(const Call&, const Reply&)> stop_when) {
   const uint64_t id = ++chore_ids_;
-  UpstreamTarget target = target_;
-  target.timeouts.first_byte_ms = limits::kProbeTimeoutMs;
   Chore& chore = chores_[id];
   chore.done = std::move(done);
   chore.calls = std::make_unique<CallSequence>(
-      *client_, target, engine, std::move(calls),
+      *calls_client_, target_, engine, std::move(calls),
       [this, id](Replies replies) {
         const auto ended = chores_.extract(id);
         ended.mapped().done(std::move(replies));
@@ -577,6 +583,7 @@ void UpstreamDriver::Stop() {
       meter_->StopScraping();
     }
     client_.reset();
+    calls_client_.reset();
   });
   loop_.Stop();
 }

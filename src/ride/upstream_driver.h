@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/limits.h"
 #include "driver/engine_driver.h"
 #include "net/event_loop.h"
 #include "net/http_client.h"
@@ -28,6 +29,9 @@ struct UpstreamOptions {
   net::HttpTimeouts timeouts = {};
   net::TlsClientOptions tls = {};
   int probe_every_ms = 0;  // how often it is asked whether it's there; 0: as its adapter says
+  size_t connections_max = limits::kUpstreamConnectionsMax;  // for clients' requests
+  int call_ms = limits::kProbeTimeoutMs;                     // UpstreamTarget's
+  int tail_ms = limits::kUpstreamTailMs;                     // of requests
   metrics::Registry* maybe_metrics = nullptr;  // outlives the driver; null: nothing is measured
   int scrape_every_ms = 5000;  // how often the engine is asked for its metrics; 0: never
 };
@@ -123,6 +127,8 @@ class UpstreamDriver final : public driver::EngineDriver,
 
   // Loop thread.
   std::unique_ptr<net::HttpClient> client_;
+  // For calls of our own: they don't wait for clients' requests, however many these are.
+  std::unique_ptr<net::HttpClient> calls_client_;
   std::unique_ptr<net::Timer> probe_timer_;
   std::unique_ptr<Prober> prober_;
   std::unordered_map<std::string, std::shared_ptr<UpstreamRequest>> open_;

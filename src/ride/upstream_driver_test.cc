@@ -21,6 +21,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+constexpr char kChat[] = "POST /v1/chat/completions";
+const net::HttpResponse kBegun = {
+    200,
+    {{"content-type", "text/event-stream"}},
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n"};
+
 // An upstream that answers each path as it is told, 404 elsewhere, and remembers what it was asked.
 class Upstream final : public net::HttpHandler {
  public:
@@ -38,6 +44,12 @@ class Upstream final : public net::HttpHandler {
   void Answer(const std::string& asked, net::HttpResponse response) {
     const std::lock_guard lock(mutex_);
     answers_[asked] = std::move(response);
+    endless_.erase(asked);
+  }
+  // Answers that begin like this and never end.
+  void Hold(const std::string& asked, net::HttpResponse begins) {
+    const std::lock_guard lock(mutex_);
+    endless_[asked] = std::move(begins);
   }
 
   void OnRequest(net::HttpRequest&& request,
@@ -45,15 +57,15 @@ class Upstream final : public net::HttpHandler {
     const std::lock_guard lock(mutex_);
     const std::string asked = request.method + " " + request.target;
     asked_.push_back(asked);
-    if (hold_ && asked == "POST /v1/chat/completions") {
+    if (const auto begins = endless_.find(asked); begins != endless_.end()) {
       response->OnClientGone([this](const Error&) {
         const std::lock_guard gone_lock(mutex_);
         gone_ = true;
         wake_.notify_all();
       });
-      response->StartStream(200, {{"content-type", "text/event-stream"}});
-      response->Write("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n");
-      held_ = std::move(response);
+      response->StartStream(begins->second.status, begins->second.headers);
+      response->Write(begins->second.body);
+      held_.push_back(std::move(response));
     } else if (const auto found = answers_.find(asked); found != answers_.end()) {
       response->Send(found->second);
     } else {
@@ -66,7 +78,8 @@ class Upstream final : public net::HttpHandler {
 
   bool WaitGone() {
     std::unique_lock lock(mutex_);
-    return wake_.wait_for(lock, std::chrono::seconds(10), [this] { return gone_; });
+    return wake_.wait_for(lock, std::chrono::seconds(10),
+                          [this] { return std::exchange(gone_, false); });
   }
   // The last request of that kind; waits for one with these words in its body.
   net::HttpRequest Asked(const std::string& asked, const std::string& words = "") {
@@ -82,8 +95,6 @@ class Upstream final : public net::HttpHandler {
     return asked_;
   }
 
-  bool hold_ = false;  // chats begin and never end
-
  private:
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -92,7 +103,8 @@ class Upstream final : public net::HttpHandler {
   std::map<std::string, net::HttpResponse> answers_;
   std::map<std::string, net::HttpRequest> requests_;
   std::vector<std::string> asked_;
-  std::shared_ptr<net::ResponseWriter> held_;
+  std::map<std::string, net::HttpResponse> endless_;
+  std::vector<std::shared_ptr<net::ResponseWriter>> held_;
   bool gone_ = false;
 };
 
@@ -192,14 +204,24 @@ std::shared_ptr<const driver::Prepared> MakePrepared(const char* document, bool 
 }
 
 std::unique_ptr<UpstreamDriver> Start(const std::string& url, const std::string& engine,
-                                      driver::ReplicaSpec spec = {}) {
+                                      driver::ReplicaSpec spec = {}, UpstreamOptions options = {}) {
   spec.name = "u";
   spec.engine = engine;
   spec.url = url;
-  auto driver = *UpstreamDriver::Make(spec, {.timeouts = {}, .tls = {}, .probe_every_ms = 20});
+  options.probe_every_ms = 20;
+  auto driver = *UpstreamDriver::Make(spec, std::move(options));
   EXPECT_TRUE(driver->Start());
   (void)driver->WaitForProbe(10'000);
   return driver;
+}
+
+template <class Condition>
+bool Eventually(Condition condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition() && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  return condition();
 }
 
 std::vector<driver::EvictOutcome> Evict(driver::CacheControl& control,
@@ -263,6 +285,57 @@ TEST(UpstreamDriver, TurnsFailuresIntoTypedErrors) {
   EXPECT_EQ(failed->error.retry_after_s, 7);
   EXPECT_EQ(sink->Wait<wire::UpstreamHeaders>()->headers.Get("x-ratelimit-remaining-requests"),
             "0");
+}
+
+TEST(UpstreamDriver, EndsAnErrorWhoseBodyDoesNot) {
+  Upstream upstream;
+  const auto driver = Start(upstream.url(), "openai", {}, {.tail_ms = 20});
+  for (const size_t bytes : {size_t{10}, 2 * limits::kUpstreamErrorBytesMax}) {
+    upstream.Hold(kChat, {500, {}, std::string(bytes, 'e')});
+    const auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+    const auto failed = sink->Wait<wire::Failed>();
+    ASSERT_TRUE(failed) << bytes;
+    EXPECT_EQ(failed->error.upstream_status, 500);
+    EXPECT_TRUE(upstream.WaitGone());
+  }
+}
+
+TEST(UpstreamDriver, EndsAStreamThatIsWholeButDoesNotEnd) {
+  const std::string last =
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+  const std::string done = "data: [DONE]\n\n";
+  const std::string kCases[] = {
+      last,                                                                              // silence
+      last + done,                                                                       // the same
+      last + done + std::string(2 * limits::kUpstreamErrorBytesMax, ':') + "\n" + last,  // noise
+  };
+  Upstream upstream;
+  const auto driver = Start(upstream.url(), "openai", {}, {.tail_ms = 20});
+  for (const std::string& stream : kCases) {
+    upstream.Hold(kChat, {200, {}, stream});
+    const auto sink = std::make_shared<WaitingSink>();
+    ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+    EXPECT_TRUE(sink->Wait<wire::Done>()) << stream.substr(0, 200);
+    EXPECT_TRUE(upstream.WaitGone());
+  }
+}
+
+TEST(UpstreamDriver, EndsAtItsStreamsEndWellOrNot) {
+  Upstream upstream;
+  upstream.Hold(kChat, {200, {}, "data: [DONE]\n\n"});
+  const auto driver = Start(upstream.url(), "openai");
+  const auto cut = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), cut));
+  EXPECT_THAT(cut->Wait<wire::Failed>()->error.detail, HasSubstr("a finish reason"));
+  EXPECT_TRUE(upstream.WaitGone());
+  upstream.Answer(kChat, {200,
+                          {},
+                          "data: {\"choices\":[{\"index\":0,\"delta\":{},"
+                          "\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n: bye\n\n"});
+  const auto whole = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), whole));
+  EXPECT_TRUE(whole->Wait<wire::Done>());
 }
 
 TEST(UpstreamDriver, ReadsWhatOnlyOneEngineSays) {
@@ -407,7 +480,7 @@ TEST(UpstreamDriver, SendsEachSurfaceToItsPath) {
 
 TEST(UpstreamDriver, CancelClosesTheUpstreamsConnection) {
   Upstream upstream;
-  upstream.hold_ = true;
+  upstream.Hold(kChat, kBegun);
   const auto driver = Start(upstream.url(), "openai");
   const auto sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
@@ -462,7 +535,7 @@ TEST(UpstreamDriver, ReadsNoFurtherThanItsClientKeepsUp) {
 
 TEST(UpstreamDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {
   Upstream upstream;
-  upstream.hold_ = true;
+  upstream.Hold(kChat, kBegun);
   const auto driver = Start(upstream.url(), "openai");
   auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
   prepared->arrival_ns = Clock::Real().NowNs();
@@ -478,7 +551,7 @@ TEST(UpstreamDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {
 
 TEST(UpstreamDriver, CancelTellsSglangTheIdThatItWasGiven) {
   Upstream upstream;
-  upstream.hold_ = true;
+  upstream.Hold(kChat, kBegun);
   const auto driver = Start(upstream.url(), "sglang");
   const auto sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(driver->Admit(MakePrepared(R"({"rid":"x"})", true), sink));
@@ -564,6 +637,47 @@ TEST(UpstreamDriver, AsksTheEnginesTokenizer) {
   EXPECT_EQ(*done.get_future().get(), (std::vector<int32_t>{19556, 905}));
   EXPECT_THAT(upstream.Asked("POST /tokenize").body, HasSubstr("Hello world"));
   EXPECT_EQ(Start(upstream.url(), "dynamo")->maybe_tokenizer(), nullptr);
+}
+
+TEST(UpstreamDriver, AHealthCheckThatDoesNotEndIsAFailedOne) {
+  for (const size_t bytes : {size_t{10}, 2 * limits::kProbeBytesMax}) {
+    Upstream upstream;
+    const auto driver = Start(upstream.url(), "openai", {}, {.call_ms = 500});
+    EXPECT_TRUE(Eventually([&] { return driver->Load().ready; }));
+    upstream.Hold("GET /v1/models", {200, {}, std::string(bytes, ' ')});
+    EXPECT_TRUE(Eventually([&] { return !driver->Load().ready; }));
+    EXPECT_THAT(driver->Load().why_not, HasSubstr(bytes > 10 ? "of more than" : "500 ms"));
+    upstream.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"m"}]})"});
+    EXPECT_TRUE(Eventually([&] { return driver->Load().ready; }));  // it was asked again
+    EXPECT_TRUE(upstream.WaitGone());
+  }
+}
+
+TEST(UpstreamDriver, ClientsRequestsLeaveRoomForItsOwnCalls) {
+  Upstream upstream;
+  upstream.Answer("POST /tokenize", {200, {}, R"({"tokens":[1]})"});
+  upstream.Hold(kChat, kBegun);
+  const auto driver =
+      Start(upstream.url(), "vllm", {}, {.timeouts = {.connect_ms = 50}, .connections_max = 1});
+  const auto held = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), held));
+  ASSERT_TRUE(held->Wait<wire::TextDelta>());
+  const size_t asked = upstream.all_asked().size();
+  EXPECT_TRUE(Eventually([&] { return upstream.all_asked().size() > asked + 3; }));
+  EXPECT_TRUE(driver->Load().ready) << driver->Load().why_not;
+  std::promise<Result<std::vector<int32_t>>> tokens;
+  driver->Tokenize("x", [&](Result<std::vector<int32_t>> got) { tokens.set_value(got); });
+  EXPECT_TRUE(tokens.get_future().get());
+}
+
+TEST(UpstreamDriver, AProbeThatIsNotAnsweredToTheEndEnds) {
+  Upstream upstream;
+  auto target = *UpstreamTarget::Parse(upstream.url(), "");
+  target.call_ms = 500;
+  upstream.Hold("GET /v1/models", {200, {}, " "});
+  EXPECT_EQ(ProbeAndWait(target, nullptr, {}).error().code, Code::kUnavailable);
+  upstream.Hold("GET /v1/models", {200, {}, std::string(2 * limits::kProbeBytesMax, ' ')});
+  EXPECT_EQ(ProbeAndWait(target, nullptr, {}).error().code, Code::kUnavailable);
 }
 
 TEST(UpstreamDriver, IsNotReadyWhereNobodyIsThereToAnswer) {
@@ -677,7 +791,7 @@ TEST(UpstreamSet, ChoosesByModel) {
 TEST(UpstreamSet, ChoosesTheOneWithTheFewestOpenRequests) {
   Upstream a;
   Upstream b;
-  a.hold_ = true;
+  a.Hold(kChat, kBegun);
   b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
   const auto set = MakeSet({&a, &b});
   const auto held = std::make_shared<WaitingSink>();

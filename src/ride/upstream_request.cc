@@ -24,13 +24,18 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
 
 UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop,
                                  const Adapter& adapter, std::string request_id,
-                                 std::string upstream_id, std::unique_ptr<Relay> relay)
+                                 std::string upstream_id, std::unique_ptr<Relay> relay, int tail_ms)
     : owner_(owner),
       loop_(loop),
       adapter_(adapter),
       request_id_(std::move(request_id)),
       upstream_id_(std::move(upstream_id)),
-      relay_(std::move(relay)) {}
+      relay_(std::move(relay)),
+      tail_ms_(tail_ms),
+      tail_(loop.timers(), [this] {
+        const auto self = shared_from_this();
+        OnTail();
+      }) {}
 
 std::unique_ptr<net::HttpResponseSink> UpstreamRequest::MakeSink(
     std::shared_ptr<UpstreamRequest> request) {
@@ -53,20 +58,63 @@ void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
   if (kept.size() > 0) {
     relay_->Emit(wire::UpstreamHeaders{std::move(kept)});
   }
+  if (status_ != 200) {
+    tail_.ArmMs(tail_ms_);
+  }
 }
 
 void UpstreamRequest::OnBody(std::string_view bytes) {
-  if (status_ == 200) {
-    relay_->Feed(bytes);
-  } else if (error_body_.size() < limits::kUpstreamErrorBytesMax) {
-    error_body_ += bytes.substr(0, limits::kUpstreamErrorBytesMax - error_body_.size());
-  }
-  if (relay_->ended()) {
-    Close();
-    owner_.Forget(request_id_);
+  if (left_) {
+    tail_bytes_ += bytes.size();
+    if (tail_bytes_ > limits::kUpstreamErrorBytesMax) {
+      CloseConnection();
+    }
     return;
   }
-  KeepToWindow(bytes.size());
+  if (status_ != 200) {
+    OnErrorBody(bytes);
+    return;
+  }
+  relay_->Feed(bytes);
+  if (!relay_->ended()) {
+    if (relay_->whole() && !tail_.armed()) {
+      tail_.ArmMs(tail_ms_);
+    }
+    KeepToWindow(bytes.size());
+    return;
+  }
+  if (relay_->succeeded()) {
+    tail_.ArmMs(tail_ms_);
+    maybe_handle_->Resume();
+  } else {
+    Close();
+  }
+  Leave();
+}
+
+void UpstreamRequest::OnErrorBody(std::string_view bytes) {
+  error_body_ += bytes.substr(0, limits::kUpstreamErrorBytesMax - error_body_.size());
+  if (error_body_.size() == limits::kUpstreamErrorBytesMax) {
+    CloseConnection();
+    FailByStatus();
+  }
+}
+
+void UpstreamRequest::OnTail() {
+  if (paused_ && !left_) {
+    tail_.ArmMs(tail_ms_);  // it may have come, and its client doesn't read
+    return;
+  }
+  CloseConnection();
+  if (left_) {
+    return;
+  }
+  if (status_ != 200) {
+    FailByStatus();
+  } else {
+    relay_->Break({Code::kUpstreamError, "the upstream's answer doesn't end"});
+    Leave();
+  }
 }
 
 void UpstreamRequest::KeepToWindow(size_t bytes) {
@@ -75,6 +123,7 @@ void UpstreamRequest::KeepToWindow(size_t bytes) {
     return;
   }
   if (asked_for_room_) {
+    paused_ = true;
     maybe_handle_->Pause();
     return;
   }
@@ -91,23 +140,43 @@ void UpstreamRequest::KeepToWindow(size_t bytes) {
 
 void UpstreamRequest::OnRoom() {
   asked_for_room_ = false;
+  paused_ = false;
   if (maybe_handle_ != nullptr) {
     maybe_handle_->Resume();
   }
 }
 
 void UpstreamRequest::OnDone(Status status) {
+  tail_.Disarm();
+  if (left_) {
+    return;
+  }
   if (!status) {
     relay_->Break(owner_.Named(std::move(status).error()));
   } else if (status_ != 200) {
-    Error error = UpstreamError(status_, error_body_);
-    if (adapter_.refine != nullptr) {
-      adapter_.refine(status_, error_body_, error);
-    }
-    error.retry_after_s = std::max(error.retry_after_s, retry_after_s_);
-    relay_->Fail(std::move(error));
+    FailByStatus();
+    return;
   } else {
     relay_->Finish();
+  }
+  Leave();
+}
+
+void UpstreamRequest::FailByStatus() {
+  Error error = UpstreamError(status_, error_body_);
+  if (adapter_.refine != nullptr) {
+    adapter_.refine(status_, error_body_, error);
+  }
+  error.retry_after_s = std::max(error.retry_after_s, retry_after_s_);
+  relay_->Fail(std::move(error));
+  Leave();
+}
+
+// Its deadline must not fall on a later request with the same id.
+void UpstreamRequest::Leave() {
+  left_ = true;
+  if (deadline_) {
+    deadline_->Disarm();
   }
   owner_.Forget(request_id_);
 }
@@ -123,14 +192,20 @@ void UpstreamRequest::ArmDeadline(const driver::Prepared& prepared) {
 }
 
 void UpstreamRequest::Abort(Error error) {
+  left_ = true;
   Close();
   relay_->Fail(std::move(error));
 }
 
-void UpstreamRequest::Close() {
+void UpstreamRequest::CloseConnection() {
+  tail_.Disarm();
   if (const auto handle = std::exchange(maybe_handle_, nullptr)) {
     handle->Cancel();
   }
+}
+
+void UpstreamRequest::Close() {
+  CloseConnection();
   owner_.TellAbort(adapter_, upstream_id_);
 }
 

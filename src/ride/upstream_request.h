@@ -16,12 +16,14 @@ namespace fak::ride {
 class UpstreamDriver;
 
 // One client's request at the upstream: its answer into a relay, its end to the driver. Loop
-// thread; kept by the driver until it has ended.
+// thread; kept by the driver until it has ended, then by the HTTP client until the connection can
+// be used again, for limits::kUpstreamTailMs at most.
 class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
  public:
   // `upstream_id`: ours, in the document of an engine that takes one; else empty.
   UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop, const Adapter& adapter,
-                  std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay);
+                  std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay,
+                  int tail_ms);
 
   // The sink of the HTTP client for it.
   static std::unique_ptr<net::HttpResponseSink> MakeSink(std::shared_ptr<UpstreamRequest> request);
@@ -37,6 +39,14 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   void OnHead(int status, const net::HttpHeaders& headers);
   void OnBody(std::string_view bytes);
   void OnDone(Status status);
+  void OnErrorBody(std::string_view bytes);
+  // The time is over for what may follow a whole answer or an error's head.
+  void OnTail();
+  void FailByStatus();
+  // The relay has ended: the driver need not know of it any more.
+  void Leave();
+  void CloseConnection();
+  // And tells engines that want to be told.
   void Close();
   // A client that doesn't keep up holds the upstream back: once a window has come the client is
   // asked for room, and when another has come before it answers, nothing more is read.
@@ -49,8 +59,13 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   const std::string request_id_;
   const std::string upstream_id_;
   const std::unique_ptr<Relay> relay_;
+  const int tail_ms_;
   std::shared_ptr<net::HttpExchange> maybe_handle_;
   std::optional<net::Timer> deadline_;
+  net::Timer tail_;
+  size_t tail_bytes_ = 0;  // after the relay's end, read so that the connection can be kept
+  bool paused_ = false;
+  bool left_ = false;
   size_t since_asked_bytes_ = 0;
   bool asked_for_room_ = false;
   int status_ = 0;
