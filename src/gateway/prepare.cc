@@ -49,24 +49,21 @@ Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
   return prompt;
 }
 
-// With continue_final_message the prompt ends inside the last message.
+// With continue_final_message the prompt ends inside the last message: with the last text that a
+// user wrote. The template's own text may hold the same words.
 Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& rendered) {
   const Json* content = turn.messages.array().back().Find("content");
   const std::string last =
       content != nullptr && content->is_string() ? content->string() : std::string();
-  const size_t at = last.empty() ? std::string::npos : rendered.text.rfind(last);
-  if (at == std::string::npos) {
+  const size_t end = rendered.user_content.empty() ? 0 : rendered.user_content.back().end;
+  const size_t begin = rendered.user_content.empty() ? 0 : rendered.user_content.back().begin;
+  if (last.empty() || !std::string_view(rendered.text).substr(begin, end - begin).ends_with(last)) {
     return Fail(
         Code::kInvalidArgument,
         "the chat template doesn't show the last message as it is, so it can't be continued",
         "continue_final_message");
   }
-  const size_t end = at + last.size();
   rendered.text.resize(end);
-  std::erase_if(rendered.user_content, [end](const auto& range) { return range.begin >= end; });
-  if (!rendered.user_content.empty() && rendered.user_content.back().end > end) {
-    rendered.user_content.back().end = end;
-  }
   return {};
 }
 

@@ -53,5 +53,31 @@ TEST(Prepare, RefusesTextThatCantFitBeforeEncodingIt) {
   }
 }
 
+TEST(Prepare, ContinuesTheFinalMessageWhateverItsTextIs) {
+  text::ModelCard card = Card();
+  const auto with = [&card](const std::string& content, const std::string& shown) {
+    card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(
+        *text::ChatTemplate::Parse("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ " + shown +
+                                   " }}<|im_end|>\n{% endfor %}"));
+    auto turn = Chat("say > e | end hello");
+    turn->messages.array().push_back(Json::Object{{"role", "assistant"}, {"content", content}});
+    turn->continue_final_message = true;
+    return Prepare(turn, nullptr, &card, 0, {});
+  };
+  for (const char* last : {">", "e", "|", "end", "\n", "hello", "im_end", "assistant\n"}) {
+    const auto prepared = with(last, "m.content");
+    ASSERT_TRUE(prepared) << last;
+    EXPECT_EQ((*prepared)->prompts.front().text,
+              std::string("<|im_start|>user\nsay > e | end hello<|im_end|>\n"
+                          "<|im_start|>assistant\n") +
+                  last);
+  }
+  for (const char* hidden : {"\n", "", "hello"}) {
+    const auto refused = with(hidden, "m.content | replace('hello', '') | trim");
+    ASSERT_FALSE(refused) << hidden;
+    EXPECT_EQ(refused.error().field, "continue_final_message");
+  }
+}
+
 }  // namespace
 }  // namespace fak::gateway
