@@ -1,6 +1,7 @@
 #include "cli/pull.h"
 
 #include "cli/progress.h"
+#include "tensor/gguf.h"
 
 namespace fak::cli {
 
@@ -15,6 +16,7 @@ Result<hub::Entry> FindOrPull(const std::string& reference, const std::atomic<bo
   options.on_note = [&bar](std::string_view note) { bar.Note(note); };
   options.maybe_cancel = maybe_cancel;
   options.check_what_is_here = check;
+  options.check_file = [](const std::string& path) { return tensor::GgufFile::CheckPart(path); };
   TRY_ASSIGN(hub::Entry entry,
              store.Pull(reference.empty() ? hub::kDefaultModel : reference, options));
   bar.Finish();

@@ -131,10 +131,21 @@ Status Forget(const std::string& path) {
   return RemoveTree(path + ".json");
 }
 
+// `total`: as the answer says, which may end before without breaking HTTP's framing; 0: not known.
 Result<FetchedFile> Finished(const RemoteFile& file, const std::string& path,
-                             const HttpAnswer& answer) {
+                             const HttpAnswer& answer, uint64_t total) {
   const auto here = RandomAccessFile::Open(path);
   const uint64_t bytes = here ? here->size() : 0;
+  if (bytes < total) {  // the next pull goes on there
+    return Fail(Code::kUpstreamError, std::string(ShownUrl(file.url)) + ": ended after " +
+                                          std::to_string(bytes) + " of " + std::to_string(total) +
+                                          " bytes");
+  }
+  if (total != 0 && bytes > total) {
+    TRY(Forget(path));
+    return Fail(Code::kUpstreamError, std::string(ShownUrl(file.url)) + ": sent more than its " +
+                                          std::to_string(total) + " bytes");
+  }
   if (file.bytes != 0 && bytes != file.bytes) {
     TRY(Forget(path));
     return Fail(Code::kDataCorrupt, std::string(ShownUrl(file.url)) + ": has " +
@@ -173,11 +184,11 @@ Result<FetchedFile> DownloadFile(HttpSession& session, const RemoteFile& file,
     }
     if (answer && (answer->status == 200 || answer->status == 206)) {
       show();
-      return Finished(file, path, *answer);
+      return Finished(file, path, *answer, target.total());
     }
     if (answer && answer->status == 416 && begun.bytes > 0 &&
         ReadContentRange(answer->headers).total == begun.bytes) {
-      return Finished(file, path, *answer);  // it was whole already
+      return Finished(file, path, *answer, begun.bytes);  // it was whole already
     }
     if (answer && (answer->status != 416 || begun.bytes == 0)) {
       return Fail(AnswerError(ShownUrl(file.url), *answer));

@@ -166,6 +166,44 @@ TEST_F(PullTest, ABodyShorterThanItsLengthIsAnErrorAndIsKeptForTheNextTime) {
   EXPECT_GE(SizeOfFolder(store_.folder() + "/pulls").bytes, 50'000u);
 }
 
+TEST_F(PullTest, ARestThatEndsBeforeItsRangeSaysIsKeptAndNoModel) {
+  net::test::RawListener listener;
+  std::thread server([&] {
+    net::test::RawSocket first = listener.Accept();
+    first.ReadThrough("\r\n\r\n");
+    first.Send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"v\"\r\n\r\n" +
+               ModelBytes(50'000));
+    first.Close();
+    for (const char* size : {"100000", "60000"}) {  // too little, and then too much
+      net::test::RawSocket rest = listener.Accept();
+      const std::string asked = rest.ReadThrough("\r\n\r\n");
+      const size_t at = asked.find("bytes=") + 6;
+      const std::string from = asked.substr(at, asked.find('-', at) - at);
+      rest.Send("HTTP/1.1 206 Partial Content\r\nETag: \"v\"\r\nContent-Range: bytes " + from +
+                "-99999/" + size + "\r\nConnection: close\r\n\r\n" + std::string(20'000, 'x'));
+    }
+  });
+  const std::string url = "http://127.0.0.1:" + std::to_string(listener.port()) + "/m.gguf";
+  ErrorOf(url, Code::kUpstreamError);
+  EXPECT_THAT(ErrorOf(url, Code::kUpstreamError), HasSubstr("ended after 70000 of 100000 bytes"));
+  EXPECT_GE(SizeOfFolder(store_.folder() + "/pulls").bytes, 70'000u);
+  EXPECT_THAT(ErrorOf(url, Code::kUpstreamError), HasSubstr("more than its 60000 bytes"));
+  server.join();
+}
+
+TEST_F(PullTest, WhatItsCheckRefusesIsNoModelAndIsNotKept) {
+  server_.Serve("/m.gguf", {.bytes = model_});
+  std::string checked;
+  const auto refuse = [&checked](const std::string& path) -> Status {
+    checked = path;
+    return Fail(Code::kDataCorrupt, "a tensor lies beyond the end");
+  };
+  EXPECT_THAT(ErrorOf(url_, Code::kDataCorrupt, {.check_file = refuse}),
+              AllOf(StartsWith(url_), HasSubstr("beyond the end")));
+  EXPECT_THAT(checked, StartsWith(store_.folder() + "/pulls"));
+  EXPECT_EQ(SizeOfFolder(store_.folder() + "/pulls").bytes, 0u);
+}
+
 TEST_F(PullTest, NamesWhatTheServerAnswered) {
   struct Case {
     int status;

@@ -134,6 +134,10 @@ Result<std::vector<EntryFile>> Check(const Plan& plan, const Fetched& fetched,
   std::vector<EntryFile> files;
   for (const FetchedFile& file : fetched.files) {
     TRY(CheckIsGguf(file.path, plan.source));
+    const Status whole = options.check_file ? options.check_file(file.path) : Status();
+    if (!whole && whole.error().code == Code::kDataCorrupt) {
+      return Fail(Code::kDataCorrupt, plan.source + ": " + whole.error().detail);
+    }
     TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, options));
     const std::string expected =
         plan.maybe_alias == nullptr ? file.sha256 : std::string(plan.maybe_alias->sha256);

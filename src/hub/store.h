@@ -61,6 +61,8 @@ struct PullOptions {
   std::function<void(const Progress&)> on_progress = {};
   // A line for a person: the licence, a resume. May be null.
   std::function<void(std::string_view)> on_note = {};
+  // What else each file that came must be, given its path. kDataCorrupt refuses it. May be null.
+  std::function<Status(const std::string&)> check_file = {};
   const std::atomic<bool>* maybe_cancel = nullptr;  // set: the pull ends with kCancelled
   bool check_what_is_here = false;                  // against its checksum, and not only its size
   int silence_ms = limits::kHubSilenceMs;           // of a server, before it is given up

@@ -71,6 +71,11 @@ Result<GgufFile::Part> GgufFile::OpenPart(const std::string& path) {
   }
 }
 
+Status GgufFile::CheckPart(const std::string& path) {
+  const Result<Part> part = OpenPart(path);
+  return part ? Status() : Status(Fail(part.error()));
+}
+
 Result<std::vector<GgufFile::Part>> GgufFile::OpenParts(Part opened) {
   const std::string opened_path = opened.path;
   const auto fail = [&](Error error) { return Fail(Within(opened_path, std::move(error))); };

@@ -31,6 +31,10 @@ class GgufFile {
   // metadata is the first part's.
   [[nodiscard]] static Result<std::unique_ptr<GgufFile>> Open(const std::string& path);
 
+  // Only whether one file is whole, of a split model too and wherever its other parts are: its
+  // head, and that its tensors lie inside it.
+  [[nodiscard]] static Status CheckPart(const std::string& path);
+
   GgufFile(const GgufFile&) = delete;
   GgufFile& operator=(const GgufFile&) = delete;
 

@@ -222,6 +222,14 @@ TEST_F(GgufFileTest, RefusesASplitModelWithAMissingPart) {
                 "part 2 of a split model: " + Path("m-00002-of-00003.gguf"));
 }
 
+TEST_F(GgufFileTest, ChecksOnePartWhereverTheOthersAre) {
+  ASSERT_TRUE(SixTensors().WriteSplit(Path("m"), 3));
+  std::filesystem::rename(Path("m-00002-of-00003.gguf"), Path("part-2"));
+  EXPECT_TRUE(GgufFile::CheckPart(Path("part-2")));
+  std::filesystem::resize_file(Path("part-2"), std::filesystem::file_size(Path("part-2")) - 1);
+  EXPECT_EQ(GgufFile::CheckPart(Path("part-2")).error().code, Code::kDataCorrupt);
+}
+
 TEST_F(GgufFileTest, RefusesAPartThatIsACopyOrALinkOfAnother) {
   ASSERT_TRUE(SixTensors().WriteSplit(Path("m"), 3));
   std::filesystem::remove(Path("m-00003-of-00003.gguf"));
