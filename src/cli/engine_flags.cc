@@ -153,7 +153,8 @@ Result<engine::LoadedEngine> LoadModel(const EngineFlags& flags, const ResolvedM
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend, flags.MakeBackend());
   Result<engine::LoadedEngine> loaded = engine::LoadEngine(model.path, std::move(backend), options);
   if (!loaded) {
-    if (loaded.error().code == Code::kDataCorrupt) {
+    const Code code = loaded.error().code;
+    if (code == Code::kDataCorrupt || code == Code::kUnsupported) {  // damage may look like either
       loaded.error().detail += HowToRepair(model.path);
     }
     return loaded;

@@ -174,8 +174,9 @@ Result<FetchedFile> DownloadFile(HttpSession& session, const RemoteFile& file,
     FileTarget target(path, begun, file.bytes);
     const auto show = [&] {
       if (options.on_progress && target.done() > 0) {
-        options.on_progress({"downloading", size.done + target.done(),
-                             size.total != 0 ? size.total : target.total()});
+        const uint64_t total = size.total != 0 ? size.total : target.total();
+        const uint64_t done = size.done + target.done();  // a server may send more than it said
+        options.on_progress({"downloading", total != 0 ? std::min(done, total) : done, total});
       }
     };
     const Result<HttpAnswer> answer = session.Get(file.url, file.token, fields, target, show);

@@ -10,6 +10,8 @@ namespace {
 
 using test::Evict;
 using test::kAnswer;
+using test::kBegun;
+using test::kChat;
 using test::MakePrepared;
 using test::Start;
 using test::Upstream;
