@@ -117,6 +117,21 @@ TEST_F(HubTest, BringsAllPartsOfASplitModel) {
   EXPECT_EQ(SizeOfFolder(folder_.path()).bytes, 0u);
 }
 
+TEST_F(HubTest, PartsTakeNoFileOfAnotherModel) {
+  const std::string taken = "/r-00002-of-00002.gguf";
+  const std::string other = ModelBytes(50'000, 3);
+  storage_.Serve(taken, {.bytes = other});
+  const Result<Entry> single = Pull(storage_.url() + taken);
+  ASSERT_TRUE(single) << single.error().detail;
+  List(Add("m-00001-of-00002.gguf", small_) + "," + Add("m-00002-of-00002.gguf", large_));
+  const Result<Entry> split = Pull("hf:o/r");
+  ASSERT_TRUE(split) << split.error().detail;
+  EXPECT_EQ(*ReadFile(single->path(), 1 << 30), other);
+  EXPECT_EQ(*ReadFile(split->files[0].path, 1 << 30), small_);
+  EXPECT_EQ(*ReadFile(split->files[1].path, 1 << 30), large_);
+  EXPECT_THAT(split->files[1].path, ::testing::EndsWith("-00002-of-00002.gguf"));
+}
+
 TEST_F(HubTest, AMissingPartIsSaidBeforeTheDownload) {
   List(Add("m-00001-of-00003.gguf", small_) + "," + Add("m-00003-of-00003.gguf", small_));
   const Result<Entry> entry = Pull("hf:o/r");

