@@ -1,5 +1,7 @@
 #include "gateway/gateway.h"
 
+#include <cstdio>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,6 +76,13 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::string worker_;
   std::shared_ptr<const driver::Prepared> prepared_;
 };
+
+// A path in the folder for tests where nothing is from an earlier run.
+std::string FreshFile(const std::string& name) {
+  std::string path = testing::TempDir() + name;
+  std::remove(path.c_str());
+  return path;
+}
 
 class GatewayTest : public ::testing::Test {
  protected:
@@ -299,7 +308,7 @@ TEST_F(GatewayTest, TheTenantIsPartOfTheSalt) {
 }
 
 TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_access.log";
+  const std::string log_file = FreshFile("fak_gateway_access.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   GatewayOptions options;
   options.keys.Add("good", {"alice", 1.0, false});
@@ -335,7 +344,7 @@ TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
 }
 
 TEST_F(GatewayTest, ATraceGoesToTheEngineTheLogAndBackAndWhatIsNoneGoesNowhere) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_trace.log";
+  const std::string log_file = FreshFile("fak_gateway_trace.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   Start({});
   const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -390,7 +399,7 @@ TEST_F(GatewayTest, BoundsWhatIsTokenized) {
 }
 
 TEST_F(GatewayTest, TheAccessLogCountsTokensOfAStreamThatBroke) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_broken.log";
+  const std::string log_file = FreshFile("fak_gateway_broken.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   wire::TextDelta text;
   text.tokens = {5, 6, 7};
@@ -404,7 +413,7 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfAStreamThatBroke) {
 }
 
 TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_tokens.log";
+  const std::string log_file = FreshFile("fak_gateway_tokens.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   driver_.events_ = {wire::RawChunk{"{}"}, wire::Finish{}, wire::UsageReport{{7, 3, -1, -1}},
                      wire::Done{}};
@@ -418,7 +427,7 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
 }
 
 TEST_F(GatewayTest, TheAccessLogNamesTheUpstreamAndWhyItFailed) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_upstream.log";
+  const std::string log_file = FreshFile("fak_gateway_upstream.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   Start();
   driver_.worker_ = "b";
@@ -436,7 +445,7 @@ TEST_F(GatewayTest, TheAccessLogNamesTheUpstreamAndWhyItFailed) {
 }
 
 TEST_F(GatewayTest, TheAccessLogCountsTheTimeFromTheFirstByte) {
-  const std::string log_file = testing::TempDir() + "fak_gateway_ms.log";
+  const std::string log_file = FreshFile("fak_gateway_ms.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
   Start();
   server_ = *net::HttpServer::Start(loop_, {.limits = {.head_timeout_ms = 30}}, *gateway_);
