@@ -89,8 +89,8 @@ void Exchange::OnStreamEvent(const wire::Event& event) {
     response_->Write(bytes_);
   }
   if (last) {
-    response_->End();
     End(200, failed != nullptr ? std::optional(failed->error) : std::nullopt);
+    response_->End();
   }
 }
 
@@ -100,8 +100,8 @@ void Exchange::OnWholeEvent(const wire::Event& event) {
     Refuse(*whole_->error());
   } else if (whole_->done()) {
     end_.first_byte_ns = clock_.NowNs();
-    response_->Send({200, Headers("application/json"), whole_->Body()});
     End(200, std::nullopt);
+    response_->Send({200, Headers("application/json"), whole_->Body()});
   }
 }
 
@@ -111,9 +111,9 @@ void Exchange::Refuse(const Error& error) {
   if (error.retry_after_s > 0) {
     headers.Add("retry-after", std::to_string(error.retry_after_s));
   }
+  End(status, error);
   response_->Send(
       {status, std::move(headers), wire::ErrorBody(turn_->surface, error, status, request_id_)});
-  End(status, error);
 }
 
 void Exchange::End(int status, std::optional<Error> error) {

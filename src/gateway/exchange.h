@@ -27,6 +27,7 @@ struct ExchangeEnd {
 // status. The sink side is called by the driver's thread, one event at a time.
 class Exchange final : public driver::EventSink {
  public:
+  // Called before the last bytes leave, so that a client that has its answer finds it in the log.
   using OnEnd = std::function<void(const ExchangeEnd&)>;
 
   // headers: of every answer, whatever it is. request_id: as the client knows it.
