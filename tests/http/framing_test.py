@@ -122,7 +122,7 @@ class Framing(unittest.TestCase):
         begun = time.monotonic()
         slow = [self.server.connect() for _ in range(100)]
         for client in slow:
-            client.sendall(HEAD + (LENGTH + b"\r\n{" if DEEP else b""))
+            client.sendall(HEAD + (b"Content-Length: 1000\r\n\r\n{" if DEEP else b""))
         done = threading.Event()
 
         def drip():
