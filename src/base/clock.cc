@@ -21,8 +21,8 @@ class RealClock : public Clock {
 }  // namespace
 
 const Clock& Clock::Real() {
-  static const RealClock clock;
-  return clock;
+  static const RealClock kClock;
+  return kClock;
 }
 
 }  // namespace fak

@@ -122,7 +122,7 @@ Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::A
   if (!outer) {
     return std::nullopt;
   }
-  TRY_ASSIGN(const std::optional<ConfigTable> table, outer->Table(verb.get_name()));
+  TRY_ASSIGN(std::optional<ConfigTable> table, outer->Table(verb.get_name()));
   if (!table) {
     return std::nullopt;
   }

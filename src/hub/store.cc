@@ -275,7 +275,7 @@ Result<Reference> ReferenceOf(const Entry& entry, std::string_view asked) {
       alias != nullptr && alias->source == entry.source) {
     return ParseReference(entry.name);
   }
-  const Result<Reference> reference = ParseReference(asked);
+  Result<Reference> reference = ParseReference(asked);
   if (reference && reference->kind != Reference::Kind::kPath) {
     return reference;
   }
@@ -290,7 +290,7 @@ Result<Reference> ReferenceOf(const Entry& entry, std::string_view asked) {
 // be another model's): then it is told apart by the source too.
 std::string FreeFileName(const Plan& plan, const std::string& name, size_t parts,
                          const std::vector<Entry>& entries) {
-  const std::string wanted =
+  std::string wanted =
       plan.maybe_alias == nullptr ? name + ".gguf" : std::string(plan.maybe_alias->file_name);
   const auto has = [&entries, &name](const std::string& file_name) {
     for (const Entry& entry : entries) {

@@ -4,7 +4,6 @@ import hashlib
 import http.client
 import json
 import os
-import re
 import ssl
 import subprocess
 import unittest
@@ -39,12 +38,6 @@ class TlsServer(Server):
         self.certificate, key = made_with_openssl()
         flags = ("--ssl-certfile", self.certificate, "--ssl-keyfile", key)
         super().__init__(*flags, "--keys-file", keys_file())
-
-    def _find_port(self):
-        for line in self.log:
-            if found := re.search(r"is ready on https://127\.0\.0\.1:(\d+)", line):
-                return found[1]
-        return super()._find_port()
 
     def ask(self, method, path, body=None, headers=None):
         context = ssl.create_default_context(cafile=self.certificate)

@@ -1,38 +1,26 @@
-"""A fak that serves, for tests: started on a free port, stopped at the end, its exit status looked at."""
+"""A fak that serves, for tests: stopped at the end, its exit status looked at."""
 import http.client
 import json
 import re
-import subprocess
-import threading
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from serving import Serving
 
 
-class Server:
+class Server(Serving):
     def __init__(self, fak, *arguments):
-        self.process = subprocess.Popen([fak, "serve", "--port", "0", "--log-level", "warning", *arguments],
-                                        stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            ready = re.search(r" is ready on http://([\d.]+):(\d+)", line)
-            if ready:
-                self.address = ready[1], int(ready[2])
-                break
-        else:
-            raise SystemExit("the server did not get ready:\n" + "".join(self.log))
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self):  # so that the pipe never fills
-        for line in self.process.stderr:
-            self.log.append(line)
+        super().__init__(fak, "--log-level", "warning", *arguments)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.process.terminate()
-        status = self.process.wait(timeout=60)
+        status = self.end()
+        self.close()
         if status != 0:
-            raise SystemExit(f"the server ended with status {status}:\n" + "".join(self.log))
+            raise SystemExit(f"the server ended with status {status}:\n" + "\n".join(self.log))
 
     def send(self, path, body):
         """Sends a request, and returns its connection."""

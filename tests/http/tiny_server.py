@@ -9,11 +9,14 @@ import json
 import os
 import re
 import resource
-import signal
 import socket
 import subprocess
-import threading
+import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from serving import Serving
 
 FAK = os.environ["FAK"]
 FOLDER = os.environ["FAK_HTTP_FOLDER"]
@@ -48,41 +51,26 @@ def eventually(condition, what, patience_s=PATIENCE_S):
     return value
 
 
-class Server:
-    """Started and ready; killed at the end of a `with`, if it still runs."""
+class Server(Serving):
+    """Over the tiny model; killed at the end of a `with`, if it still runs."""
 
     def __init__(self, *flags, model=None, files_max=None):
-        self.log = []
         self._clients = []  # closed with the server
         template = os.path.join(FOLDER, f"template.{os.getpid()}.jinja")
         model = model or model_path()
         with open(template, "w", encoding="utf-8") as file:
             file.write(TEMPLATE)
-        command = [FAK, "serve", model, "--port", "0", "--threads", "1", "--log-format", "json"]
-        command += ["--served-model-name", "tiny", "--chat-template", template, *flags]
 
         def limit():
             if files_max:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, errors="replace", preexec_fn=limit
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.port = int(eventually(self._find_port, "the server is ready"))
+        super().__init__(FAK, model, "--threads", "1", "--log-format", "json", "--served-model-name", "tiny",
+                         "--chat-template", template, *flags, before=limit)
 
-    def _read(self):
-        for line in self.process.stderr:
-            self.log.append(line.rstrip("\n"))
-
-    def _find_port(self):
-        for line in self.log:
-            if found := re.search(r"is ready on http://127\.0\.0\.1:(\d+)", line):
-                return found[1]
-        if self.process.poll() is not None:
-            raise AssertionError("the server ended: " + "\n".join(self.log))
-        return None
+    @property
+    def port(self):
+        return self.address[1]
 
     def __enter__(self):
         return self
@@ -90,16 +78,7 @@ class Server:
     def __exit__(self, *_):
         for client in self._clients:
             client.close()
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self._reader.join()
-        self.process.stderr.close()
-
-    def end(self, patience_s=PATIENCE_S):
-        """Asks it to end; its exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(patience_s)
+        self.close()
 
     def connect(self, receive_buffer=None):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

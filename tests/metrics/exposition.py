@@ -10,6 +10,9 @@ import time
 import urllib.request
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from serving import Serving
+
 fak, tiny_model, folder = sys.argv[1:]
 if shutil.which("promtool") is None:
     print("skipped: there is no promtool here; tools/install-deps --tools installs Debian's package prometheus")
@@ -21,18 +24,9 @@ servers = []
 failures = []
 
 
-def serve(name, *arguments):
-    log = open(folder / f"{name}.log", "w+")
-    server = subprocess.Popen([fak, "serve", "--port", "0", "--slo", "any=e2e:60000", *arguments], stderr=log)
-    servers.append(server)
-    for _ in range(1200):
-        ready = re.search(r" is ready on (http\S+)", Path(log.name).read_text())
-        if ready:
-            return ready.group(1)
-        if server.poll() is not None:
-            break
-        time.sleep(0.1)
-    sys.exit(f"{name} did not get ready: {Path(log.name).read_text()}")
+def serve(*arguments):
+    servers.append(Serving(fak, "--slo", "any=e2e:60000", *arguments))
+    return "http://{}:{}".format(*servers[-1].address)
 
 
 def complete(url, **fields):
@@ -72,8 +66,8 @@ def check(name, text):
 try:
     model = folder / "tiny.gguf"
     subprocess.run([tiny_model, "llama", "F32", str(model)], check=True)
-    native = serve("native", str(model), "--served-model-name", "tiny", "--threads", "1")
-    front = serve("front", "--upstream", f"fak+{native}", "--metrics-scrape-interval", "1")
+    native = serve(model, "--served-model-name", "tiny", "--threads", "1")
+    front = serve("--upstream", f"fak+{native}", "--metrics-scrape-interval", "1")
     for stream in (False, True, True):
         complete(front, model="tiny", stream=stream)
     check("native", metrics(native))
@@ -101,7 +95,6 @@ try:
         failures.append(f"engine_up is {up}")
 
     servers[0].kill()
-    servers[0].wait()
     for _ in range(600):
         text = metrics(front)
         left = rows(text, "engine")
@@ -117,8 +110,6 @@ try:
     check("front-alone", text)
 finally:
     for server in servers:
-        if server.poll() is None:
-            server.terminate()
-            server.wait()
+        server.close()
 print("\n".join(failures) or "promtool and docs/metrics.md agree with both")
 sys.exit(bool(failures))

@@ -7,11 +7,15 @@ import re
 import socket
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from engine import DEGRADED, HONOURED, IMPOSSIBLE
+from serving import Serving
 from wire import Stream, Tap, Told, ask, error_of, samples, take_events, tell, total
 
 CLOSES_WITHIN_MS = 100
@@ -44,27 +48,15 @@ def wait_for(holds, within_s):
     return None
 
 
-class Front:
+class Front(Serving):
     """`fak serve --upstream` before the engine, through a Tap if there is one."""
 
     def __init__(self, ride, tap=None, flags=()):
         self.tap = tap
         host, port = tap.address if tap else ride.engine.address
-        self.process = subprocess.Popen(
-            [ride.fak, "serve", "--port", "0", "--log-level", "warning", "--upstream", f"http://{host}:{port}",
-             *map(str, (*ride.engine.fak_flags, *flags))],
-            stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            ready = re.search(r" is ready on http://([\d.]+):(\d+)", line)
-            if ready:
-                self.address = ready[1], int(ready[2])
-                break
-        else:
-            raise Failed("fak did not start: " + "".join(self.log))
-        threading.Thread(target=self.log.extend, args=(self.process.stderr,), daemon=True).start()
-        expect(self.until_ready(200, 30) is not None, "fak did not get ready: " + "".join(self.log))
+        super().__init__(ride.fak, "--log-level", "warning", "--upstream", f"http://{host}:{port}",
+                         *ride.engine.fak_flags, *flags)
+        expect(self.until_ready(200, 30) is not None, "fak did not get ready: " + "\n".join(self.log))
 
     def __enter__(self):
         return self
@@ -72,13 +64,9 @@ class Front:
     def __exit__(self, *_):
         if self.tap:
             self.tap.__exit__()
-        self.process.terminate()
-        try:
-            status = self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise Failed("fak did not end in 60 s after SIGTERM") from None
-        expect(status == 0, f"fak ended with status {status}:", "".join(self.log)[-500:])
+        status = self.end()
+        self.close()
+        expect(status == 0, f"fak ended with status {status}:", "\n".join(self.log)[-500:])
 
     def until_ready(self, status, within_s):
         """Seconds until GET /ready answers with that status, or None."""
