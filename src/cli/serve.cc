@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
@@ -30,6 +31,9 @@ namespace {
 struct ServeFlags {
   EngineFlags engine;
   bool model_was_typed = false;  // on the command line, and not in the environment or the file
+  // Options that change nothing in front of an upstream, and those of them that were typed.
+  std::vector<const CLI::Option*> native_options;
+  std::vector<const CLI::Option*> typed_native_options;
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
   UpstreamFlags upstream;
@@ -133,6 +137,27 @@ Status RefuseTypedModel(const ServeFlags& flags) {
                              "the upstream for it: --upstream-model " +
                                  model),
               "--upstream");
+}
+
+// A flag that is taken does what it says, and no engine but ours reads these.
+Status RefuseNativeFlags(const ServeFlags& flags) {
+  if (flags.upstream.upstreams.empty()) {
+    return {};
+  }
+  const std::vector<const CLI::Option*>& typed = flags.typed_native_options;
+  for (const CLI::Option* option : flags.native_options) {
+    if (option->count() > 0) {
+      const bool was_typed = std::find(typed.begin(), typed.end(), option) != typed.end();
+      return Fail(Code::kInvalidArgument,
+                  SourceOf(*option, was_typed) +
+                      ": is for a model that is served here, and changes nothing in front of "
+                      "--upstream " +
+                      flags.upstream.upstreams.front() +
+                      "; leave it out, or give it to that engine",
+                  "--upstream");
+    }
+  }
+  return {};
 }
 
 Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
@@ -352,6 +377,7 @@ Status Serve(const ServeFlags& flags) {
   log.async = true;
   TRY(StartLog(log));
   TRY(RefuseTypedModel(flags));
+  TRY(RefuseNativeFlags(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
   TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
   net::EventLoop loop;
@@ -420,12 +446,16 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
 
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
   AddModel(verb, flags.engine.model);
+  const size_t before_native = verb.get_options().size();
   flags.engine.AddChatTemplate(verb);
   flags.engine.AddSequences(verb);
   flags.engine.AddStepRows(verb);
   flags.engine.AddScheduling(verb);
   flags.engine.AddMemory(verb);
   flags.engine.AddMachine(verb);
+  for (size_t i = before_native; i < verb.get_options().size(); ++i) {
+    flags.native_options.push_back(verb.get_options()[i]);
+  }
   verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
   verb.add_option("--port", flags.port, "Port; 0: any free one")
       ->check(Within({.least = 0, .most = 65'535}))
@@ -441,8 +471,9 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--keys-file", flags.keys_file, "keys.toml: tenants and hashes of their keys");
   verb.add_flag("--allow-unauthenticated", flags.allow_unauthenticated,
                 "Listen on a public address without keys");
-  verb.add_flag("--trust-request-chat-template", flags.trust_request_chat_template,
-                "Take chat_template from requests");
+  flags.native_options.push_back(verb.add_flag("--trust-request-chat-template",
+                                               flags.trust_request_chat_template,
+                                               "Take chat_template from requests"));
   verb.add_option("--allowed-origin", flags.allowed_origin,
                   "Origin that may call from a browser, or *");
   verb.add_option("--slo", flags.slos,
@@ -452,8 +483,9 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--ssl-keyfile", flags.ssl_keyfile, "PEM key of the certificate");
   verb.add_option("--kv-events-config", flags.kv_events_config,
                   "Publish KV events over ZeroMQ: JSON with vLLM's keys");
-  verb.add_flag("--allow-public-kv-events", flags.allow_public_kv_events,
-                "Publish them, token ids in clear, where others than this machine can read");
+  flags.native_options.push_back(
+      verb.add_flag("--allow-public-kv-events", flags.allow_public_kv_events,
+                    "Publish them, token ids in clear, where others than this machine can read"));
   verb.add_option("--log-level", flags.log_level, "debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
@@ -489,8 +521,14 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
       "With several upstreams a request goes to the one with the fewest open requests of those\n"
       "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.");
-  verb->parse_complete_callback(
-      [verb, flags] { flags->model_was_typed = verb->get_option("--model")->count() > 0; });
+  verb->parse_complete_callback([verb, flags] {
+    flags->model_was_typed = verb->get_option("--model")->count() > 0;
+    for (const CLI::Option* option : flags->native_options) {
+      if (option->count() > 0) {
+        flags->typed_native_options.push_back(option);
+      }
+    }
+  });
   return [flags]() -> ExitStatus {
     const Status served = Serve(*flags);
     return served ? 0 : PrintError(served.error());

@@ -72,16 +72,25 @@ void AddVariables(const CLI::App& app, std::vector<std::string>& variables) {
   }
 }
 
-// Whether the environment had it.
-Result<bool> TakeVariable(CLI::Option& option) {
+// The variable that is set for it; empty: none is.
+std::string SetVariable(const CLI::Option& option) {
   for (const std::string& name : NamesOf(option)) {
-    const std::string variable = VariableOf(name);
-    if (const char* value = std::getenv(variable.c_str()); value != nullptr) {
-      TRY(Apply(option, {value}, {Code::kInvalidArgument, variable, variable}));
-      return true;
+    std::string variable = VariableOf(name);
+    if (std::getenv(variable.c_str()) != nullptr) {
+      return variable;
     }
   }
-  return false;
+  return "";
+}
+
+// Whether the environment had it.
+Result<bool> TakeVariable(CLI::Option& option) {
+  const std::string variable = SetVariable(option);
+  if (variable.empty()) {
+    return false;
+  }
+  TRY(Apply(option, {std::getenv(variable.c_str())}, {Code::kInvalidArgument, variable, variable}));
+  return true;
 }
 
 Status TakeKey(CLI::Option& option, const ConfigTable& table) {
@@ -183,6 +192,15 @@ Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path) {
     }
   }
   return {};
+}
+
+std::string SourceOf(const CLI::Option& option, bool typed) {
+  const std::string name = NamesOf(option).front();
+  if (typed) {
+    return "--" + name;
+  }
+  const std::string variable = SetVariable(option);
+  return variable.empty() ? name + " in the TOML file" : variable + " in the environment";
 }
 
 void WarnOfUnknownVariables(const CLI::App& program) {

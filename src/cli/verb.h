@@ -10,6 +10,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }  // namespace CLI
 
 // A verb of the program ("serve", "run", ...): its flags and what it does. Each has a file of its
@@ -45,6 +46,10 @@ std::vector<std::string> VerbNames(const CLI::App& app);
 // the options that the command line left out.
 // Errors name the variable or the file's line. docs/decisions/0007-flags.md.
 [[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path);
+
+// Where a flag got its value from, once that has run: "--threads" where it was `typed`,
+// "FAK_THREADS in the environment", or "threads in the TOML file".
+std::string SourceOf(const CLI::Option& option, bool typed);
 
 // A line on stderr for each FAK_* variable that no verb listens to, with the nearest that one does.
 void WarnOfUnknownVariables(const CLI::App& program);

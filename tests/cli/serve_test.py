@@ -184,6 +184,22 @@ class Serve(support.CliTest):
         self.line_of(server, "upstream b: ")
         self.line_of(server, "is ready on")
 
+    def test_a_flag_that_no_upstream_reads_is_refused(self):
+        upstream = ["--upstream", "http://127.0.0.1:1"]
+        given = {"chat-template": "t.jinja", "max-num-seqs": "4", "max-num-batched-tokens": "64", "isa": "scalar",
+                 "long-prefill-token-threshold": "8", "no-enable-prefix-caching": None, "max-model-len": "64",
+                 "block-size": "16", "kv-cache-dtype": "f32", "kv-cache-memory": "1GiB", "threads": "1",
+                 "trust-request-chat-template": None, "allow-public-kv-events": None}
+        for name, value in given.items():
+            typed = [f"--{name}"] + ([value] if value else [])
+            self.assertIn(f"fak: --{name}: is for a model", self.refused(*upstream, *typed, status=2))
+        said = self.one_line(self.fak("serve", *upstream, status=2, env={"FAK_THREADS": "2"})[1])
+        self.assertIn("FAK_THREADS in the environment: is for a model", said)
+        (self.folder / "c.toml").write_text("[serve]\nctx-size = 64\n")
+        said = self.refused(*upstream, "--config", self.folder / "c.toml", status=2)
+        self.assertIn("max-model-len in the TOML file: is for a model", said)
+        self.assertIn("http://127.0.0.1:1", said)
+
     def test_an_ipv6_address_is_written_as_urls_have_it(self):
         try:
             with socket.socket(socket.AF_INET6) as probe:
