@@ -25,14 +25,25 @@ wire::FinishReason ReasonOf(std::string_view name) {
                                                                     : wire::FinishReason::kStop;
 }
 
-wire::Usage UsageOf(const Json& usage) {
+// Whether it is there and can't be a number of tokens.
+bool IsNonsense(const Json& usage, std::string_view key) {
+  const Json* value = usage.Find(key);
+  return value != nullptr && !value->is_null() && CountAt(usage, key, -1) < 0;
+}
+
+// Says nothing where the engine says nonsense: what isn't known isn't 0.
+void Report(const Json& usage, const AnswerReader::Emit& emit) {
+  if (!usage.is_object() || IsNonsense(usage, "prompt_tokens") ||
+      IsNonsense(usage, "completion_tokens")) {
+    return;
+  }
   wire::Usage out;
-  out.prompt_tokens = std::max(0, IntAt(usage, "prompt_tokens", 0));
-  out.completion_tokens = std::max(0, IntAt(usage, "completion_tokens", 0));
-  out.cached_tokens = IntAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
+  out.prompt_tokens = CountAt(usage, "prompt_tokens", 0);
+  out.completion_tokens = CountAt(usage, "completion_tokens", 0);
+  out.cached_tokens = CountAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
   out.reasoning_tokens =
-      IntAt(ObjectAt(usage, "completion_tokens_details"), "reasoning_tokens", -1);
-  return out;
+      CountAt(ObjectAt(usage, "completion_tokens_details"), "reasoning_tokens", -1);
+  emit(wire::UsageReport{out});
 }
 
 class ChatReader final : public AnswerReader {
@@ -43,9 +54,7 @@ class ChatReader final : public AnswerReader {
     for (const Json& choice : ArrayAt(document, "choices")) {
       TRY(TakeChoice(choice, emit));
     }
-    if (const Json& usage = ObjectAt(document, "usage"); usage.is_object()) {
-      emit(wire::UsageReport{UsageOf(usage)});
-    }
+    Report(ObjectAt(document, "usage"), emit);
     return {};
   }
 
@@ -65,8 +74,10 @@ class ChatReader final : public AnswerReader {
     const Json* said = choice.Find("index");
     const int32_t index = said == nullptr || said->is_null() ? 0 : IntAt(choice, "index", -1);
     if (index < 0 || index >= limits::kChoicesMax) {
-      return Fail(Code::kUpstreamError, "the upstream sent a choice with the index " +
-                                            said->Dump().substr(0, kShownBytes));
+      return Fail(Code::kUpstreamError,
+                  "the upstream sent a choice with the index " +
+                      (said->is_number() ? said->number_text().substr(0, kShownBytes)
+                                         : "of another kind than a number"));
     }
     bool& finished = finished_[index];
     const Json& delta = ObjectAt(choice, streamed_ ? "delta" : "message");
@@ -123,9 +134,7 @@ class DocumentReader final : public AnswerReader {
 
   Status Take(const Json& document, const Emit& emit) override {
     complete_ = document.Find(member_) != nullptr;
-    if (const Json& usage = ObjectAt(document, "usage"); usage.is_object()) {
-      emit(wire::UsageReport{UsageOf(usage)});
-    }
+    Report(ObjectAt(document, "usage"), emit);
     return {};
   }
   bool complete() const override { return complete_; }

@@ -21,7 +21,7 @@ std::string Recognise(const Replies& replies) {
 
 void Describe(const Replies& replies, Endpoint& endpoint) {
   for (const Json& model : ArrayAt(replies.At("GET /v1/models").document, "data")) {
-    endpoint.context_length = IntAt(model, "context_window", 0);
+    endpoint.context_length = CountAt(model, "context_window", 0);
   }
   // It has no /version; its description of itself has the frontend's.
   const Json& described = replies.At("GET " + std::string(kDescribePath)).document;

@@ -48,13 +48,33 @@ std::string KeyOf(const TextSample& sample, size_t rule) {
   return key;
 }
 
+// Whatever an engine counts: no count of today's is near it, all series of it together fit
+// uint64_t, and a double holds it to the unit.
+constexpr double kCountMax = 1e15;
+
 // A count; nullopt for what can't be one.
 std::optional<uint64_t> CountOf(double value) {
-  constexpr double kMax = 9e18;
-  if (!(value >= 0 && value < kMax)) {
+  if (!(value >= 0 && value <= kCountMax)) {
     return std::nullopt;
   }
   return static_cast<uint64_t>(std::llround(value));
+}
+
+// A gauge; nullopt for what can't be one. Engines round: a little more than all of it is all.
+std::optional<double> GaugeOf(double value, const MetricRule& rule) {
+  constexpr double kRounding = 0.01;
+  constexpr double kMax = 1e9;  // requests
+  const bool share = rule.row == Row::kKvUsage;
+  if (!(value >= 0 && value * std::abs(rule.scale) <= (share ? 1 + kRounding : kMax))) {
+    return std::nullopt;
+  }
+  return share ? std::min(value, 1 / std::abs(rule.scale)) : value;
+}
+
+// Whether its buckets are what was counted up to their bounds.
+bool Holds(const HistogramValue& histogram) {
+  return std::is_sorted(histogram.cumulative.begin(), histogram.cumulative.end()) &&
+         (histogram.cumulative.empty() || histogram.cumulative.back() <= histogram.count);
 }
 
 int64_t RankOf(const TextSample& sample) {
@@ -124,6 +144,7 @@ Status EngineCounts::Take(std::string_view text, int64_t now_ns) {
       series.histogram.cumulative.push_back(count);
     }
   }
+  std::erase_if(reading.series, [](const auto& entry) { return !Holds(entry.second.histogram); });
   if (Restarted(reading)) {
     last_.clear();
   }
@@ -160,7 +181,8 @@ void EngineCounts::TakeHelp(std::string_view name, std::string_view help, Readin
 
 void EngineCounts::TakeSample(const TextSample& sample, Reading& reading) const {
   if (sample.name == "process_start_time_seconds") {
-    reading.start_time = sample.value;
+    reading.start_time =
+        std::isfinite(sample.value) ? std::optional(sample.value) : reading.start_time;
   } else if (!map_.blocks_family.empty() && sample.name == map_.blocks_family) {
     if (const std::optional<double> blocks = ParseFloat(sample.Label(map_.blocks_label))) {
       reading.blocks = reading.blocks.value_or(0) + *blocks;
@@ -181,8 +203,11 @@ void EngineCounts::TakeSample(const TextSample& sample, Reading& reading) const 
 void EngineCounts::AddPiece(const TextSample& sample, Source source, Reading& reading) const {
   const MetricRule& rule = map_.rules[source.rule];
   const std::optional<uint64_t> count = CountOf(sample.value);
-  const bool usable = source.piece == Piece::kSum || IsGauge(rule) ? std::isfinite(sample.value)
-                                                                   : count.has_value();
+  const std::optional<double> gauge =
+      IsGauge(rule) ? GaugeOf(sample.value, rule) : std::optional(sample.value);
+  const bool usable = source.piece == Piece::kSum ? std::abs(sample.value) <= kCountMax
+                      : IsGauge(rule)             ? gauge.has_value()
+                                                  : count.has_value();
   if (!usable) {
     return;
   }
@@ -197,7 +222,7 @@ void EngineCounts::AddPiece(const TextSample& sample, Source source, Reading& re
   }
   Series& series = found->second;
   switch (source.piece) {
-    case Piece::kWhole: series.value = sample.value; break;
+    case Piece::kWhole: series.value = *gauge; break;
     case Piece::kSum: series.histogram.sum = sample.value; break;
     case Piece::kCount: series.histogram.count = *count; break;
     case Piece::kBucket:

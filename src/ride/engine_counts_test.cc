@@ -375,5 +375,55 @@ TEST(EngineCounts, IgnoreWhatACounterCannotBe) {
   EXPECT_THAT(Show(counts), IsEmpty());
 }
 
+TEST(EngineCounts, AFigureThatCannotBeIsAbsent) {
+  for (const char* figure :
+       {"-1", "NaN", "+Inf", "-Inf", "1e400", "9223372036854775808", "1e300"}) {
+    const std::string value = std::string(" ") + figure + "\n";
+    EngineCounts counts = Make("vllm");
+    ASSERT_TRUE(counts.Take("vllm:num_requests_running" + value + "vllm:num_requests_waiting" +
+                                value + "vllm:kv_cache_usage_perc" + value +
+                                "vllm:generation_tokens_total" + value +
+                                "vllm:request_queue_time_seconds_bucket{le=\"1\"}" + value +
+                                "vllm:cache_config_info{num_gpu_blocks=\"" + figure + "\"} 1\n",
+                            kNsPerSecond))
+        << figure;
+    EXPECT_THAT(Show(counts), IsEmpty()) << figure;
+    EXPECT_FALSE(counts.load().running) << figure;
+    EXPECT_FALSE(counts.load().waiting) << figure;
+    EXPECT_FALSE(counts.load().kv_usage) << figure;
+    EXPECT_FALSE(counts.load().kv_blocks_total) << figure;
+  }
+  EngineCounts full = Make("vllm");
+  ASSERT_TRUE(full.Take("vllm:kv_cache_usage_perc 1.0000001\n", 1));
+  EXPECT_EQ(full.load().kv_usage, 1);
+  ASSERT_TRUE(full.Take("vllm:kv_cache_usage_perc 37\n", 2));  // per cent, by mistake
+  EXPECT_FALSE(full.load().kv_usage);
+}
+
+TEST(EngineCounts, AHistogramThatCannotBeIsAbsent) {
+  const std::string name = "vllm:request_queue_time_seconds";
+  const auto taken = [&name](const char* first, const char* second, const char* count) {
+    EngineCounts counts = Make("vllm");
+    EXPECT_TRUE(counts.Take(name + "_bucket{le=\"1\"} " + first + "\n" + name +
+                                "_bucket{le=\"2\"} " + second + "\n" + name + "_count " + count +
+                                "\n",
+                            1));
+    return Show(counts);
+  };
+  EXPECT_THAT(taken("3", "5", "5"), ElementsAre("request_queue_time_seconds{asked} 5/0 1:3 2:5"));
+  EXPECT_THAT(taken("5", "3", "5"), IsEmpty());
+  EXPECT_THAT(taken("3", "5", "4"), IsEmpty());
+}
+
+// NaN differs from itself: each scrape would be a restart, and all of it counted anew.
+TEST(EngineCounts, AStartTimeThatIsNoneIsNoRestart) {
+  EngineCounts counts = Make("vllm");
+  for (int scrape = 1; scrape <= 3; ++scrape) {
+    ASSERT_TRUE(
+        counts.Take("process_start_time_seconds NaN\nvllm:generation_tokens_total 7\n", scrape));
+  }
+  EXPECT_THAT(Show(counts), ElementsAre("generation_tokens_total{asked} 7"));
+}
+
 }  // namespace
 }  // namespace fak::ride

@@ -23,6 +23,12 @@ inline int32_t IntAt(const Json& object, std::string_view key, int32_t absent) {
   return fits ? static_cast<int32_t>(*number) : absent;
 }
 
+// A number of things: what is below 0 reads as absent too.
+inline int32_t CountAt(const Json& object, std::string_view key, int32_t absent) {
+  const int32_t count = IntAt(object, key, absent);
+  return count < 0 ? absent : count;
+}
+
 // The object of that name, or null (a Json) when there is none.
 inline const Json& ObjectAt(const Json& object, std::string_view key) {
   static const Json kNone;

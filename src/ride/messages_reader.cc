@@ -120,7 +120,7 @@ class MessagesReader final : public AnswerReader {
     if (read >= 0) {
       usage_.cached_tokens = read;
     }
-    usage_.completion_tokens = std::max(0, IntAt(usage, "output_tokens", usage_.completion_tokens));
+    usage_.completion_tokens = CountAt(usage, "output_tokens", usage_.completion_tokens);
   }
 
   const bool streamed_;

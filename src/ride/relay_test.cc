@@ -341,6 +341,20 @@ TEST(Relay, ReadsReasoningUnderBothNamesAndTokenIds) {
   EXPECT_EQ(events->tokens_, (std::vector<int32_t>{5, 6}));
 }
 
+TEST(Relay, UsageThatCannotBeIsNone) {
+  for (const char* count : {"-5", "1e400", "4294967296", "9223372036854775808", "1.5", "\"7\""}) {
+    const std::string usage = std::string("{\"prompt_tokens\":") + count + "}";
+    EXPECT_FALSE(Relayed("data: {\"choices\":[],\"usage\":" + usage + "}\n\n", 0)->usage_) << count;
+    const auto cached = Relayed(
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":" +
+            std::string(count) + "}}}\n\n",
+        0);
+    ASSERT_TRUE(cached->usage_) << count;
+    EXPECT_EQ(cached->usage_->cached_tokens, -1) << count;
+  }
+}
+
 TEST(Relay, AFinishThatNoModelChoseIsAnErrorReason) {
   const auto events = Relayed(
       "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"abort\"}]}\n\n", 0);

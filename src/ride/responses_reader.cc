@@ -53,11 +53,11 @@ class ResponsesReader final : public AnswerReader {
     const Json& usage = ObjectAt(response, "usage");
     if (usage.is_object()) {
       wire::Usage out;
-      out.prompt_tokens = IntAt(usage, "input_tokens", 0);
-      out.completion_tokens = IntAt(usage, "output_tokens", 0);
-      out.cached_tokens = IntAt(ObjectAt(usage, "input_tokens_details"), "cached_tokens", -1);
+      out.prompt_tokens = CountAt(usage, "input_tokens", 0);
+      out.completion_tokens = CountAt(usage, "output_tokens", 0);
+      out.cached_tokens = CountAt(ObjectAt(usage, "input_tokens_details"), "cached_tokens", -1);
       out.reasoning_tokens =
-          IntAt(ObjectAt(usage, "output_tokens_details"), "reasoning_tokens", -1);
+          CountAt(ObjectAt(usage, "output_tokens_details"), "reasoning_tokens", -1);
       emit(wire::UsageReport{out});
     }
     // "queued" and "in_progress" are whole answers too, to a request for the background.

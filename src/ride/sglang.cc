@@ -40,7 +40,7 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
       endpoint.version = StringAt(info, "version");
     }
     if (endpoint.context_length == 0) {
-      endpoint.context_length = IntAt(info, "context_length", 0);
+      endpoint.context_length = CountAt(info, "context_length", 0);
     }
   }
 }
