@@ -109,7 +109,7 @@ void Relay::Finish() {
     return;
   }
   // An engine that says "[DONE]" after fewer choices than were asked for knows no more.
-  if (options_.streamed && reader_->complete() && !whole()) {
+  if (settled() && !whole()) {
     Fail({Code::kUpstreamError, "the upstream's answer ended after " +
                                     std::to_string(reader_->begun()) + " of " +
                                     std::to_string(options_.choices) + " choices"});
@@ -133,7 +133,7 @@ void Relay::Succeed() {
 }
 
 bool Relay::whole() const {
-  return options_.streamed && reader_->complete() && reader_->begun() >= options_.choices;
+  return settled() && reader_->begun() >= options_.choices;
 }
 
 void Relay::Break(Error error) {

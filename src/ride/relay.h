@@ -45,6 +45,8 @@ class Relay {
   // Whether all of the answer has come, so that Break() would be no error.
   bool whole() const;
 
+  // Whether every choice that has begun has ended; of those asked for, some may be yet to begin.
+  bool settled() const { return options_.streamed && reader_->complete(); }
  private:
   void TakeEvent(const wire::SseEvent& event);
   void TakeDocument(const Json& document, std::string_view raw, std::string_view type);

@@ -50,6 +50,14 @@ class Upstream final : public net::HttpHandler {
     endless_[asked] = std::move(begins);
   }
 
+  // More of all answers that were held.
+  void Continue(std::string_view bytes) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& response : held_) {
+      response->Write(bytes);
+    }
+  }
+
   void OnRequest(net::HttpRequest&& request,
                  std::shared_ptr<net::ResponseWriter> response) override {
     const std::lock_guard lock(mutex_);
@@ -114,6 +122,11 @@ class WaitingSink final : public driver::EventSink {
     wake_.notify_all();
   }
   void OnPlaced(std::string_view worker) override { worker_ = worker; }
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return !events_.empty() && (std::holds_alternative<wire::Done>(events_.back()) ||
+                                std::holds_alternative<wire::Failed>(events_.back()));
+  }
   const std::string& worker() const { return worker_; }
   // Waits until an event of this kind came, and gives it.
   template <class Kind>

@@ -453,7 +453,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                                              .withhold_usage = edited.withhold_usage,
                                              .choices = static_cast<size_t>(turn.n) *
                                                         std::max<size_t>(1, turn.prompts.size())}),
-      options_.tail_ms);
+      UpstreamRequest::Bounds{.tail_ms = options_.tail_ms, .choice_ms = target_.timeouts.idle_ms});
   running_.fetch_add(1);
   loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
     const std::string& id = prepared->request_id;

@@ -171,6 +171,48 @@ TEST(UpstreamDriver, NobodyThereIsUnavailable) {
   EXPECT_THAT(failed->error.detail, StartsWith("upstream u: can't connect"));
   EXPECT_THAT(driver->Load().why_not, StartsWith("upstream u: can't connect"));
   EXPECT_EQ(sink->worker(), "u");
+std::string FinishOf(int choice) {
+  return "data: {\"choices\":[{\"index\":" + std::to_string(choice) +
+         ",\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+}
+
+// Comments keep a connection from being silent, and say nothing.
+TEST(UpstreamDriver, CommentsDontKeepAStreamOpenWhoseChoicesHaveEnded) {
+  Upstream upstream;
+  UpstreamOptions options{.tail_ms = 20};
+  options.timeouts.idle_ms = 500;
+  const auto driver = Start(upstream.url(), "openai", {}, std::move(options));
+  auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
+  auto turn = std::make_shared<wire::Turn>(*prepared->turn);
+  turn->n = 2;
+  prepared->turn = turn;
+  const auto ask = [&](const std::string& begin) {
+    upstream.Hold(kChat, {200, {}, begin});
+    auto sink = std::make_shared<WaitingSink>();
+    EXPECT_TRUE(driver->Admit(prepared, sink));
+    EXPECT_TRUE(sink->Wait<wire::Finish>());
+    return sink;
+  };
+  const auto comment_until_end = [&](const std::shared_ptr<WaitingSink>& sink) {
+    EXPECT_TRUE(Eventually([&] {
+      upstream.Continue(": still here\n\n");
+      return sink->ended();
+    }));
+    EXPECT_TRUE(upstream.WaitGone());
+  };
+  const auto whole = ask(FinishOf(0) + FinishOf(1));
+  comment_until_end(whole);
+  EXPECT_TRUE(whole->Wait<wire::Done>());
+  // The other choice may yet begin: it has the time that silence has.
+  const auto late = ask(FinishOf(0));
+  upstream.Continue(FinishOf(1));
+  comment_until_end(late);
+  EXPECT_TRUE(late->Wait<wire::Done>());
+  const auto half = ask(FinishOf(0));
+  comment_until_end(half);
+  EXPECT_THAT(half->Wait<wire::Failed>()->error.detail, HasSubstr("1 of 2 choices"));
+}
+
 }
 
 // The body of a chat that asked for `model`.

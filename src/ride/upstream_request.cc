@@ -24,14 +24,15 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
 
 UpstreamRequest::UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop,
                                  const Adapter& adapter, std::string request_id,
-                                 std::string upstream_id, std::unique_ptr<Relay> relay, int tail_ms)
+                                 std::string upstream_id, std::unique_ptr<Relay> relay,
+                                 Bounds bounds)
     : owner_(owner),
       loop_(loop),
       adapter_(adapter),
       request_id_(std::move(request_id)),
       upstream_id_(std::move(upstream_id)),
       relay_(std::move(relay)),
-      tail_ms_(tail_ms),
+      bounds_(bounds),
       tail_(loop.timers(), [this] {
         const auto self = shared_from_this();
         OnTail();
@@ -59,7 +60,7 @@ void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
     relay_->Emit(wire::UpstreamHeaders{std::move(kept)});
   }
   if (status_ != 200) {
-    tail_.ArmMs(tail_ms_);
+    tail_.ArmMs(bounds_.tail_ms);
   }
 }
 
@@ -77,14 +78,12 @@ void UpstreamRequest::OnBody(std::string_view bytes) {
   }
   relay_->Feed(bytes);
   if (!relay_->ended()) {
-    if (relay_->whole() && !tail_.armed()) {
-      tail_.ArmMs(tail_ms_);
-    }
+    BoundTail();
     KeepToWindow(bytes.size());
     return;
   }
   if (relay_->succeeded()) {
-    tail_.ArmMs(tail_ms_);
+    tail_.ArmMs(bounds_.tail_ms);
     maybe_handle_->Resume();
   } else {
     Close();
@@ -100,9 +99,24 @@ void UpstreamRequest::OnErrorBody(std::string_view bytes) {
   }
 }
 
+void UpstreamRequest::BoundTail() {
+  const int bound_ms = relay_->whole()     ? bounds_.tail_ms
+                       : relay_->settled() ? bounds_.choice_ms
+                                           : 0;
+  if (bound_ms == tail_bound_ms_) {
+    return;
+  }
+  tail_bound_ms_ = bound_ms;
+  if (bound_ms > 0) {
+    tail_.ArmMs(bound_ms);
+  } else {
+    tail_.Disarm();
+  }
+}
+
 void UpstreamRequest::OnTail() {
   if (paused_ && !left_) {
-    tail_.ArmMs(tail_ms_);  // it may have come, and its client doesn't read
+    tail_.ArmMs(tail_bound_ms_);  // it may have come, and its client doesn't read
     return;
   }
   CloseConnection();
@@ -112,7 +126,7 @@ void UpstreamRequest::OnTail() {
   if (status_ != 200) {
     FailByStatus();
   } else {
-    relay_->Break({Code::kUpstreamError, "the upstream's answer doesn't end"});
+    relay_->Finish();
     Leave();
   }
 }

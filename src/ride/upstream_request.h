@@ -20,10 +20,14 @@ class UpstreamDriver;
 // be used again, for limits::kUpstreamTailMs at most.
 class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
  public:
+  struct Bounds {
+    int tail_ms;    // for what may follow a whole answer
+    int choice_ms;  // for another choice to begin when those that have begun have ended
+  };
   // `upstream_id`: ours, in the document of an engine that takes one; else empty.
   UpstreamRequest(UpstreamDriver& owner, net::EventLoop& loop, const Adapter& adapter,
                   std::string request_id, std::string upstream_id, std::unique_ptr<Relay> relay,
-                  int tail_ms);
+                  Bounds bounds);
 
   // The sink of the HTTP client for it.
   static std::unique_ptr<net::HttpResponseSink> MakeSink(std::shared_ptr<UpstreamRequest> request);
@@ -40,7 +44,10 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   void OnBody(std::string_view bytes);
   void OnDone(Status status);
   void OnErrorBody(std::string_view bytes);
-  // The time is over for what may follow a whole answer or an error's head.
+  // Nothing but the tail can follow a whole answer, and only another choice one whose choices have
+  // all ended: what says nothing (comments) doesn't make either wait longer.
+  void BoundTail();
+  // The time is over for what may follow such an answer, or an error's head.
   void OnTail();
   void FailByStatus();
   // The relay has ended: the driver need not know of it any more.
@@ -59,10 +66,11 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   const std::string request_id_;
   const std::string upstream_id_;
   const std::unique_ptr<Relay> relay_;
-  const int tail_ms_;
+  const Bounds bounds_;
   std::shared_ptr<net::HttpExchange> maybe_handle_;
   std::optional<net::Timer> deadline_;
   net::Timer tail_;
+  int tail_bound_ms_ = 0;  // that it was armed with for an answer; 0: it wasn't
   size_t tail_bytes_ = 0;  // after the relay's end, read so that the connection can be kept
   bool paused_ = false;
   bool left_ = false;
