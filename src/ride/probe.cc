@@ -192,7 +192,8 @@ bool IsServed(const Reply& reply) {
   return reply.status != 0 && reply.status != 404 && reply.status != 405 && reply.status != 501;
 }
 
-Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies& replies) {
+Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies& replies,
+                       std::string_view key) {
   Endpoint::Finding finding;
   finding.signal = check.signal;
   if (check.method.empty()) {
@@ -206,7 +207,7 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
     finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
     constexpr size_t kShown = 60;
     if (!finding.has && reply.status >= 400) {
-      const std::string said = UpstreamError(reply.status, reply.body).detail;
+      const std::string said = UpstreamError(reply.status, reply.body, key).detail;
       finding.seen += ": " + ReplaceInvalidUtf8(said.substr(0, kShown));
     }
   }
@@ -224,7 +225,7 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
 
 }  // namespace
 
-Endpoint Conclude(const Identified& engine, const Replies& replies) {
+Endpoint Conclude(const Identified& engine, const Replies& replies, std::string_view key) {
   Endpoint endpoint;
   endpoint.adapter = engine.adapter;
   endpoint.why = engine.why;
@@ -232,13 +233,13 @@ Endpoint Conclude(const Identified& engine, const Replies& replies) {
     if (std::string id = StringAt(model, "id"); !id.empty()) {
       endpoint.models.push_back(std::move(id));
     }
-    endpoint.context_length = IntAt(model, "max_model_len", endpoint.context_length);
+    endpoint.context_length = CountAt(model, "max_model_len", endpoint.context_length);
   }
   if (engine.adapter->describe != nullptr) {
     engine.adapter->describe(replies, endpoint);
   }
   for (const Check& check : engine.adapter->checks) {
-    endpoint.findings.push_back(Find(*engine.adapter, check, replies));
+    endpoint.findings.push_back(Find(*engine.adapter, check, replies, key));
   }
   return endpoint;
 }
@@ -283,7 +284,7 @@ void Prober::AskAll(Replies known) {
                                          done_(Fail(Code::kUnavailable, models.body));
                                          return;
                                        }
-                                       done_(Conclude(engine_, replies));
+                                       done_(Conclude(engine_, replies, target_.api_key));
                                      });
 }
 

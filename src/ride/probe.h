@@ -58,8 +58,8 @@ struct Identified {
 
 // What else a probe of this engine asks.
 std::vector<Call> CallsOf(const Adapter& adapter);
-// All of it, read.
-Endpoint Conclude(const Identified& engine, const Replies& replies);
+// All of it, read; what refusals say without our key.
+Endpoint Conclude(const Identified& engine, const Replies& replies, std::string_view key = {});
 
 // Finds out what is behind a target: which engine, unless `maybe_adapter` says so, and what it has.
 // On the client's loop; `done` as in CallSequence. Costs about a dozen small requests.

@@ -61,7 +61,7 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
     return;
   }
   if (event.type == "error" && document->is_object()) {
-    Fail(ErrorUnder200(*document, event.data));
+    Fail(ErrorUnder200(*document, event.data, options_.key));
     return;
   }
   TakeDocument(*document, event.data, event.type);
@@ -82,12 +82,15 @@ void Relay::TakeDocument(const Json& document, std::string_view raw, std::string
     return;
   }
   if (IsErrorDocument(document)) {
-    Fail(ErrorUnder200(document, raw));
+    Fail(ErrorUnder200(document, raw, options_.key));
     return;
   }
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
   if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
-    Emit(wire::RawChunk{std::string(raw), EventName(type, document)});
+    std::string name = EventName(type, document);
+    const bool tells_error = name == "response.failed";
+    Emit(wire::RawChunk{tells_error ? WithoutKey(std::string(raw), options_.key) : std::string(raw),
+                        std::move(name)});
   }
   const Status taken =
       reader_->Take(document, [this](wire::Event event) { Emit(std::move(event)); });
@@ -146,7 +149,7 @@ void Relay::Break(Error error) {
 
 void Relay::Fail(Error error) {
   if (!std::exchange(ended_, true)) {
-    Emit(wire::Failed{std::move(error)});
+    Emit(wire::Failed{WithoutKey(std::move(error), options_.key)});
   }
 }
 

@@ -27,6 +27,7 @@ class Relay {
     bool streamed = false;
     bool withhold_usage = false;  // the client didn't ask for the chunk that we asked for
     size_t choices = 1;           // asked for: n of each prompt
+    std::string key = {};         // ours at the upstream, kept out of what it says of an error
   };
   Relay(std::shared_ptr<driver::EventSink> sink, const Options& options);
 
@@ -44,9 +45,9 @@ class Relay {
   bool succeeded() const { return succeeded_; }
   // Whether all of the answer has come, so that Break() would be no error.
   bool whole() const;
-
   // Whether every choice that has begun has ended; of those asked for, some may be yet to begin.
   bool settled() const { return options_.streamed && reader_->complete(); }
+
  private:
   void TakeEvent(const wire::SseEvent& event);
   void TakeDocument(const Json& document, std::string_view raw, std::string_view type);

@@ -398,7 +398,7 @@ Error UpstreamDriver::Named(Error error) const {
   if (!error.detail.starts_with(name)) {
     error.detail.insert(0, name);
   }
-  return error;
+  return WithoutKey(std::move(error), key());
 }
 
 Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
@@ -452,7 +452,8 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                                              .streamed = turn.stream,
                                              .withhold_usage = edited.withhold_usage,
                                              .choices = static_cast<size_t>(turn.n) *
-                                                        std::max<size_t>(1, turn.prompts.size())}),
+                                                        std::max<size_t>(1, turn.prompts.size()),
+                                             .key = key()}),
       UpstreamRequest::Bounds{.tail_ms = options_.tail_ms, .choice_ms = target_.timeouts.idle_ms});
   running_.fetch_add(1);
   loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
@@ -539,7 +540,7 @@ void UpstreamDriver::Tokenize(std::string text,
       const Reply& reply = replies->At(asked);
       if (reply.status != 200) {
         done(Fail(reply.status == 0 ? Named({Code::kUnavailable, reply.body})
-                                    : UpstreamError(reply.status, reply.body)));
+                                    : UpstreamError(reply.status, reply.body, key())));
         return;
       }
       std::vector<int32_t> tokens;

@@ -93,6 +93,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, UpstreamPolicy policy,
                  const Adapter* maybe_adapter, UpstreamOptions options);
   const Adapter* adapter() const;
+  const std::string& key() const { return target_.api_key; }
 
   // Loop thread.
   void StartProbe();

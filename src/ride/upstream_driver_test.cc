@@ -79,6 +79,64 @@ TEST(UpstreamDriver, TurnsFailuresIntoTypedErrors) {
             "0");
 }
 
+// An upstream may quote it in any place that we show.
+TEST(UpstreamDriver, KeepsItsKeyFromClientsAndLogs) {
+  const std::string said = R"({"error":{"message":"no such key: sk-secret"}})";
+  const std::string kStreams[] = {
+      "data: " + said + "\n\n",
+      "event: error\ndata: " + said + "\n\n",
+      R"(data: {"choices":[{"index":"sk-secret","delta":{}}]})"
+      "\n\n",
+  };
+  const auto clean = [](const std::string& text) {
+    EXPECT_THAT(text, Not(HasSubstr("sk-secret")));
+  };
+  Upstream upstream;
+  upstream.Answer("POST /tokenize", {403, {}, said});
+  upstream.Answer("POST /v1/messages", {403, {}, said});
+  upstream.Answer("POST /v1/responses", {200, {}, "{}"});
+  upstream.Answer("POST /v1/fak/cache/evict", {500, {}, said});
+  upstream.Answer("GET /ready", {200, {}, ""});
+  const auto driver = Start(upstream.url(), "fak", {.api_key = "sk-secret"});
+  const auto ask = [&](wire::Surface surface, bool stream) {
+    const auto sink = std::make_shared<WaitingSink>();
+    EXPECT_TRUE(driver->Admit(MakePrepared("{}", stream, surface), sink));
+    const auto failed = sink->Wait<wire::Failed>();
+    clean(failed ? failed->error.detail : "sk-secret: no error");
+    return sink;
+  };
+  for (const int status : {400, 401, 404, 429, 503}) {
+    upstream.Answer(kChat, {status, {}, said});
+    ask(wire::Surface::kChat, false);
+  }
+  for (const std::string& stream : kStreams) {
+    upstream.Answer(kChat, {200, {}, stream});
+    ask(wire::Surface::kChat, true);
+  }
+  upstream.Answer("POST /v1/responses",
+                  {200,
+                   {},
+                   R"(data: {"type":"response.failed","response":{"object":"response",)"
+                   R"("status":"failed","error":{"message":"key sk-secret"}}})"
+                   "\n\n"});
+  clean(ask(wire::Surface::kResponses, true)->Wait<wire::RawChunk>()->json);
+  for (const Endpoint::Finding& finding : driver->endpoint()->findings) {
+    clean(finding.seen);
+  }
+  clean(Evict(*driver, driver::EvictGuarantee::kNone).at(0).report.error().detail);
+  std::promise<std::string> detail;
+  driver->Tokenize("x", [&detail](const Result<std::vector<int32_t>>& tokens) {
+    detail.set_value(tokens.error().detail);
+  });
+  clean(detail.get_future().get());
+  const auto hosted = Start(upstream.url(), "openai", {.api_key = "sk-secret"});
+  upstream.Answer(kChat, {200, {{"x-ratelimit-remaining-requests", "sk-secret"}}, kAnswer});
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(hosted->Admit(MakePrepared("{}", false), sink));
+  clean(std::string(
+      *sink->Wait<wire::UpstreamHeaders>()->headers.Get("x-ratelimit-remaining-requests")));
+}
+
 TEST(UpstreamDriver, EndsAnErrorWhoseBodyDoesNot) {
   Upstream upstream;
   const auto driver = Start(upstream.url(), "openai", {}, {.tail_ms = 20});
@@ -111,6 +169,48 @@ TEST(UpstreamDriver, EndsAStreamThatIsWholeButDoesNotEnd) {
     EXPECT_TRUE(sink->Wait<wire::Done>()) << stream.substr(0, 200);
     EXPECT_TRUE(upstream.WaitGone());
   }
+}
+
+std::string FinishOf(int choice) {
+  return "data: {\"choices\":[{\"index\":" + std::to_string(choice) +
+         ",\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+}
+
+// Comments keep a connection from being silent, and say nothing.
+TEST(UpstreamDriver, CommentsDontKeepAStreamOpenWhoseChoicesHaveEnded) {
+  Upstream upstream;
+  UpstreamOptions options{.tail_ms = 20};
+  options.timeouts.idle_ms = 500;
+  const auto driver = Start(upstream.url(), "openai", {}, std::move(options));
+  auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
+  auto turn = std::make_shared<wire::Turn>(*prepared->turn);
+  turn->n = 2;
+  prepared->turn = turn;
+  const auto ask = [&](const std::string& begin) {
+    upstream.Hold(kChat, {200, {}, begin});
+    auto sink = std::make_shared<WaitingSink>();
+    EXPECT_TRUE(driver->Admit(prepared, sink));
+    EXPECT_TRUE(sink->Wait<wire::Finish>());
+    return sink;
+  };
+  const auto comment_until_end = [&](const std::shared_ptr<WaitingSink>& sink) {
+    EXPECT_TRUE(Eventually([&] {
+      upstream.Continue(": still here\n\n");
+      return sink->ended();
+    }));
+    EXPECT_TRUE(upstream.WaitGone());
+  };
+  const auto whole = ask(FinishOf(0) + FinishOf(1));
+  comment_until_end(whole);
+  EXPECT_TRUE(whole->Wait<wire::Done>());
+  // The other choice may yet begin: it has the time that silence has.
+  const auto late = ask(FinishOf(0));
+  upstream.Continue(FinishOf(1));
+  comment_until_end(late);
+  EXPECT_TRUE(late->Wait<wire::Done>());
+  const auto half = ask(FinishOf(0));
+  comment_until_end(half);
+  EXPECT_THAT(half->Wait<wire::Failed>()->error.detail, HasSubstr("1 of 2 choices"));
 }
 
 TEST(UpstreamDriver, EndsAtItsStreamsEndWellOrNot) {
@@ -171,48 +271,6 @@ TEST(UpstreamDriver, NobodyThereIsUnavailable) {
   EXPECT_THAT(failed->error.detail, StartsWith("upstream u: can't connect"));
   EXPECT_THAT(driver->Load().why_not, StartsWith("upstream u: can't connect"));
   EXPECT_EQ(sink->worker(), "u");
-std::string FinishOf(int choice) {
-  return "data: {\"choices\":[{\"index\":" + std::to_string(choice) +
-         ",\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-}
-
-// Comments keep a connection from being silent, and say nothing.
-TEST(UpstreamDriver, CommentsDontKeepAStreamOpenWhoseChoicesHaveEnded) {
-  Upstream upstream;
-  UpstreamOptions options{.tail_ms = 20};
-  options.timeouts.idle_ms = 500;
-  const auto driver = Start(upstream.url(), "openai", {}, std::move(options));
-  auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
-  auto turn = std::make_shared<wire::Turn>(*prepared->turn);
-  turn->n = 2;
-  prepared->turn = turn;
-  const auto ask = [&](const std::string& begin) {
-    upstream.Hold(kChat, {200, {}, begin});
-    auto sink = std::make_shared<WaitingSink>();
-    EXPECT_TRUE(driver->Admit(prepared, sink));
-    EXPECT_TRUE(sink->Wait<wire::Finish>());
-    return sink;
-  };
-  const auto comment_until_end = [&](const std::shared_ptr<WaitingSink>& sink) {
-    EXPECT_TRUE(Eventually([&] {
-      upstream.Continue(": still here\n\n");
-      return sink->ended();
-    }));
-    EXPECT_TRUE(upstream.WaitGone());
-  };
-  const auto whole = ask(FinishOf(0) + FinishOf(1));
-  comment_until_end(whole);
-  EXPECT_TRUE(whole->Wait<wire::Done>());
-  // The other choice may yet begin: it has the time that silence has.
-  const auto late = ask(FinishOf(0));
-  upstream.Continue(FinishOf(1));
-  comment_until_end(late);
-  EXPECT_TRUE(late->Wait<wire::Done>());
-  const auto half = ask(FinishOf(0));
-  comment_until_end(half);
-  EXPECT_THAT(half->Wait<wire::Failed>()->error.detail, HasSubstr("1 of 2 choices"));
-}
-
 }
 
 // The body of a chat that asked for `model`.

@@ -85,12 +85,21 @@ bool IsTheClients(int status) {
          status != 408;
 }
 
-Error Make(int status, const Said& said, std::string_view body) {
-  Error error{CodeOf(status, said), said.message, said.field};
+void Replace(std::string& text, std::string_view what, std::string_view with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at)) {
+    text.replace(at, what.size(), with);
+    at += with.size();
+  }
+}
+
+Error Make(int status, const Said& said, std::string_view body, std::string_view key) {
+  Error error = WithoutKey(Error{CodeOf(status, said), said.message, said.field}, key);
   error.upstream_status = IsTheClients(status) && error.code != Code::kUnsupported ? status : 0;
   if (error.detail.empty()) {
     constexpr size_t kShown = 200;
-    error.detail = ReplaceInvalidUtf8(body.substr(0, std::min(body.size(), kShown)));
+    const std::string shown =
+        WithoutKey(std::string(body), key);  // first: a cut one is found no more
+    error.detail = ReplaceInvalidUtf8(std::string_view(shown).substr(0, kShown));
   }
   if (error.detail.empty() || error.upstream_status == 0) {
     const std::string what = status == 200 ? "the upstream reported an error"
@@ -102,9 +111,31 @@ Error Make(int status, const Said& said, std::string_view body) {
 
 }  // namespace
 
-Error UpstreamError(int status, std::string_view body) {
+std::string WithoutKey(std::string text, std::string_view key) {
+  constexpr std::string_view kRedacted = "[redacted]";
+  constexpr size_t kShortest = 4;  // a shorter one hides nothing, and stands in many a word
+  if (key.size() < kShortest) {
+    return text;
+  }
+  std::string quoted = Json(key).Dump();
+  quoted = quoted.substr(1, quoted.size() - 2);
+  std::string slashed = quoted;  // which some writers of JSON escape
+  Replace(slashed, "/", "\\/");
+  for (const std::string_view form : {key, std::string_view(quoted), std::string_view(slashed)}) {
+    Replace(text, form, kRedacted);
+  }
+  return text;
+}
+
+Error WithoutKey(Error error, std::string_view key) {
+  error.detail = WithoutKey(std::move(error.detail), key);
+  error.field = WithoutKey(std::move(error.field), key);
+  return error;
+}
+
+Error UpstreamError(int status, std::string_view body, std::string_view key) {
   const Result<Json> document = ParseJson(body);
-  return Make(status, document ? Read(*document) : Said{}, body);
+  return Make(status, document ? Read(*document) : Said{}, body, key);
 }
 
 bool IsErrorDocument(const Json& document) {
@@ -116,7 +147,7 @@ bool IsErrorDocument(const Json& document) {
   return StringAt(document, "object") == "error" || StringAt(document, "type") == "error";
 }
 
-Error ErrorUnder200(const Json& document, std::string_view raw) {
+Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key) {
   const Said said = Read(document);
   // Dynamo, vLLM and llama.cpp put the status that it would have had into "code".
   int status = IntAt(ObjectAt(document, "error"), "code", IntAt(document, "code", 0));
@@ -125,7 +156,7 @@ Error ErrorUnder200(const Json& document, std::string_view raw) {
   } else if (said.type == "rate_limit_error") {
     status = 429;
   }
-  return Make(status >= 400 && status < 600 ? status : 200, said, raw);
+  return Make(status >= 400 && status < 600 ? status : 200, said, raw, key);
 }
 
 }  // namespace fak::ride

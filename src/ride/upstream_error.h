@@ -23,10 +23,17 @@ namespace fak::ride {
 //   400 that says the prompt is too long kContextTooLong; everything else kUpstreamError.
 // A 404 without a message, or with a router's own words, means that the engine doesn't serve the
 // path: kUnsupported.
-Error UpstreamError(int status, std::string_view body);
+//
+// `key` is ours at that upstream: one that quotes it back is shown without it.
+Error UpstreamError(int status, std::string_view body, std::string_view key = {});
 
 // Whether a document that came under status 200 is an error all the same, and then which.
 bool IsErrorDocument(const Json& document);
-Error ErrorUnder200(const Json& document, std::string_view raw);
+Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key = {});
+
+// An upstream's text with our key there, as it is and as JSON may write it, replaced by
+// "[redacted]". For all that goes to a client or into a log and isn't a model's answer.
+std::string WithoutKey(std::string text, std::string_view key);
+Error WithoutKey(Error error, std::string_view key);
 
 }  // namespace fak::ride

@@ -8,6 +8,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(UpstreamError, NeverQuotesOurKey) {
+  const std::string key = "sk-a/b\"c";
+  const std::string quoted = R"(sk-a\/b\"c)";
+  const auto clean = [&](const Error& error) {
+    EXPECT_THAT(error.detail + error.field, ::testing::Not(HasSubstr("sk-a"))) << error.detail;
+    EXPECT_THAT(error.detail + error.field, HasSubstr("[red"));
+  };
+  for (const int status : {400, 401, 422, 500, 503}) {
+    clean(UpstreamError(status, R"({"error":{"message":"no key )" + quoted + R"( here"}})", key));
+    clean(UpstreamError(status, R"({"error":"Bearer sk-a/b\"c is unknown"})", key));
+    clean(UpstreamError(status, R"({"why":")" + quoted + R"("})", key));  // its first bytes
+    clean(UpstreamError(status, "you sent " + key, key));
+    // In the cut of what is shown.
+    clean(UpstreamError(status, std::string(195, '.') + key, key));
+  }
+  clean(UpstreamError(400, R"({"message":"bad","param":")" + quoted + "\"}", key));
+  const std::string frame = R"({"error":{"message":"key )" + quoted + R"("}})";
+  clean(ErrorUnder200(*ParseJson(frame), frame, key));
+  EXPECT_EQ(UpstreamError(400, R"({"message":"a k"})", "k").detail, "a k");  // hides nothing
+}
+
 // Bodies as the engines were seen to send them, or as their sources have them.
 TEST(UpstreamError, ReadsTheShapeOfEveryEngine) {
   struct Case {

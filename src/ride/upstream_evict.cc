@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ride/upstream_driver.h"
+#include "ride/upstream_error.h"
 
 // What of "evict this" each engine can do.
 namespace fak::ride {
@@ -47,8 +48,11 @@ void UpstreamDriver::Evict(driver::EvictRequest request,
                            std::function<void(std::vector<EvictOutcome>)> done) {
   const std::shared_ptr<const Endpoint> known = endpoint();
   const bool salts = known != nullptr && known->adapter->honours_cache_salt;
-  const auto answer = [name = spec_.name, salts, done](Result<EvictReport> report) {
-    done({EvictOutcome{name, std::move(report), salts}});
+  const auto answer = [this, salts, done](Result<EvictReport> report) {
+    if (!report) {
+      report = Fail(WithoutKey(std::move(report).error(), key()));
+    }
+    done({EvictOutcome{spec_.name, std::move(report), salts}});
   };
   if (known == nullptr || draining_.load()) {
     answer(Fail(Code::kUnavailable, "what runs at upstream " + spec_.name + " isn't known"));

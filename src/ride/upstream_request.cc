@@ -53,7 +53,7 @@ void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
   net::HttpHeaders kept;
   for (const std::string_view name : adapter_.kept_headers) {
     if (const auto value = headers.Get(name)) {
-      kept.Add(std::string(name), std::string(*value));
+      kept.Add(std::string(name), WithoutKey(std::string(*value), owner_.key()));
     }
   }
   if (kept.size() > 0) {
@@ -177,7 +177,7 @@ void UpstreamRequest::OnDone(Status status) {
 }
 
 void UpstreamRequest::FailByStatus() {
-  Error error = UpstreamError(status_, error_body_);
+  Error error = UpstreamError(status_, error_body_, owner_.key());
   if (adapter_.refine != nullptr) {
     adapter_.refine(status_, error_body_, error);
   }
