@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 
@@ -36,6 +37,17 @@ struct LogState {
   std::shared_ptr<const Output> output;  // guarded by mutex
 };
 
+// A log that can't be written (its disk is full) says so on stderr, once in a while.
+void ComplainOfLog(const std::string& error) {
+  constexpr int64_t kEveryNs = 60'000'000'000;
+  static std::atomic<int64_t> next_ns{0};
+  const int64_t now_ns = Clock::Real().NowNs();
+  int64_t due_ns = next_ns.load();
+  if (now_ns >= due_ns && next_ns.compare_exchange_strong(due_ns, now_ns + kEveryNs)) {
+    std::fprintf(stderr, "fak: log: %s\n", error.c_str());
+  }
+}
+
 std::shared_ptr<const Output> MakeOutput(const LogOptions& options) {
   auto output = std::make_shared<Output>();
   output->json = options.json;
@@ -54,7 +66,8 @@ std::shared_ptr<const Output> MakeOutput(const LogOptions& options) {
   }
   output->logger->set_pattern("%v");
   output->logger->set_level(spdlog::level::trace);
-  output->logger->flush_on(options.async ? spdlog::level::err : spdlog::level::trace);
+  output->logger->flush_on(spdlog::level::trace);
+  output->logger->set_error_handler(ComplainOfLog);
   return output;
 }
 

@@ -28,7 +28,7 @@ struct LogOptions {
   bool json = false;
   std::string file = {};  // appended to; empty: stderr
   // Records are written by another thread. When its queue (limits::kLogQueueMax) is full the
-  // oldest one waiting is dropped, so logging never blocks. Flushed by StopLog() and at errors.
+  // oldest one waiting is dropped, so logging never blocks. StopLog() writes what waits.
   bool async = false;
 };
 

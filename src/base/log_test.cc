@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -90,6 +94,31 @@ TEST_F(LogTest, HoldsBackWhatIsBelowTheLevel) {
   const auto lines = Lines();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].substr(24), " error shown 2");
+}
+
+TEST_F(LogTest, AsyncRecordsArriveWhileItRuns) {
+  Start({.async = true});
+  LogRecord(LogLevel::kInfo, "served");
+  const int64_t until = Clock::Real().NowNs() + 60 * kNsPerSecond;
+  std::string text;
+  while (text.find("info served\n") == std::string::npos) {
+    ASSERT_LT(Clock::Real().NowNs(), until) << text;
+    std::this_thread::yield();
+    text = *ReadFile(path_, 1 << 20);
+  }
+}
+
+TEST_F(LogTest, SaysThatItCannotBeWritten) {
+  if (access("/dev/full", W_OK) != 0) {
+    GTEST_SKIP() << "there is no /dev/full here";
+  }
+  ASSERT_TRUE(StartLog({.file = "/dev/full"}));
+  testing::internal::CaptureStderr();
+  LogRecord(LogLevel::kInfo, "served");
+  LogRecord(LogLevel::kInfo, "served");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("fak: log: "), 0u) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST_F(LogTest, AsyncWritesEverythingBeforeItStops) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "base/signal.h"
@@ -188,5 +189,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Explain(program, error);
   }
-  return Run(program, runs, config_path);
+  try {
+    return Run(program, runs, config_path);
+  } catch (const std::system_error& error) {  // std::thread has no other way to say it
+    std::fprintf(stderr, "fak: the system starts no more threads: %s\n",
+                 error.code().message().c_str());
+    return fak::cli::kFailed;
+  }
 }

@@ -3,8 +3,13 @@
 namespace fak::gateway {
 
 WorkQueue::WorkQueue(size_t threads, size_t tasks_max) : tasks_max_(tasks_max) {
-  for (size_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Run(); });
+  try {
+    for (size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { Run(); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 

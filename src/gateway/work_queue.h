@@ -15,6 +15,7 @@ namespace fak::gateway {
 // bounded; a task that doesn't fit is refused, and its caller answers 503. Any thread may push.
 class WorkQueue {
  public:
+  // Throws std::system_error when the system starts no more threads.
   WorkQueue(size_t threads, size_t tasks_max);
   ~WorkQueue();  // Stop()s
   WorkQueue(const WorkQueue&) = delete;

@@ -109,7 +109,8 @@ Result<Reference> ParseReference(std::string_view text) {
   if (text.starts_with("https://") || text.starts_with("http://")) {
     TRY_ASSIGN(const net::Url url, net::ParseUrl(text));
     if (!url.origin.tls && !net::IsLoopbackHost(url.origin.host)) {
-      return BadReference(text, "plain http is not taken");
+      const std::string_view place = text.substr(0, text.find_first_of("?#"));  // no secret of it
+      return BadReference(place, "plain http is not taken");
     }
     reference.kind = Reference::Kind::kHttps;
     reference.url = text;

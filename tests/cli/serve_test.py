@@ -57,6 +57,20 @@ class Serve(support.CliTest):
         self.assertIn("tiny.gguf/log", self.refused(self.model, "--log-file", self.model / "log"))
         self.assertIn("ftp://x", self.refused("--upstream", "ftp://x"))
 
+    def test_a_system_that_starts_no_more_threads(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can become somebody who has no other process")
+        for folder in (self.models, self.folder):
+            folder.chmod(0o777)
+        for threads in range(1, 5):
+            def limit():
+                os.setgid(65534)
+                os.setuid(65534)
+                resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+
+            said = self.fak("serve", self.model, "--threads", 2, "--port", 0, status=1, before=limit)[1]
+            self.assertIn("the system start", self.one_line(said))
+
     def test_a_model_with_a_slip_in_its_name(self):
         self.assertIn('model "smolm2" is none that is known (did you mean smollm2?)',
                       self.refused("smolm2"))
