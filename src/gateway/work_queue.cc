@@ -2,14 +2,10 @@
 
 namespace fak::gateway {
 
-WorkQueue::WorkQueue(size_t threads, size_t tasks_max) : tasks_max_(tasks_max) {
-  try {
-    for (size_t i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { Run(); });
-    }
-  } catch (...) {
-    Stop();
-    throw;
+// By delegation, so that the destructor stops the threads that did start when one doesn't.
+WorkQueue::WorkQueue(size_t threads, size_t tasks_max) : WorkQueue(tasks_max) {
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
   }
 }
 

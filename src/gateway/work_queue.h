@@ -27,6 +27,7 @@ class WorkQueue {
   void Stop();
 
  private:
+  explicit WorkQueue(size_t tasks_max) : tasks_max_(tasks_max) {}
   void Run();
 
   const size_t tasks_max_;
