@@ -435,6 +435,10 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
   verb.add_option("--upstream-metrics-url", flags.metrics_urls,
                   "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable")
       ->allow_extra_args(false);
+  verb.add_option("--upstream-kv-events", flags.kv_events,
+                  "[NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]: where an upstream "
+                  "publishes its KV events over ZeroMQ; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
       ->check(Within({.least = 0, .most = 86'400}))

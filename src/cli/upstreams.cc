@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "ride/request_edit.h"
 #include "ride/upstream_driver.h"
+#include "ride/upstream_kv_events.h"
 #include "ride/upstream_set.h"
 #include "ride/upstream_spec.h"
 
@@ -51,23 +52,44 @@ Status GiveKeys(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& sp
   return {};
 }
 
+// Whose "[NAME=]ADDRESS" it is, and the address. kInvalidArgument: nobody's.
+Result<std::pair<driver::ReplicaSpec*, std::string>> OwnerOf(
+    const std::string& flag, const std::string& text, std::vector<driver::ReplicaSpec>& specs) {
+  const auto cut = Cut(text, "=");
+  const bool named = cut && cut->first.find("://") == std::string_view::npos;
+  if (!named && specs.size() > 1) {
+    return Fail(Code::kInvalidArgument,
+                flag + " " + text + ": with several upstreams NAME= must stand before it");
+  }
+  const auto owner = std::find_if(specs.begin(), specs.end(), [&](const auto& spec) {
+    return !named || spec.name == cut->first;
+  });
+  if (owner == specs.end()) {
+    return Fail(Code::kInvalidArgument,
+                flag + " " + text + ": no upstream has the name " + std::string(cut->first));
+  }
+  return std::pair(&*owner, named ? std::string(cut->second) : text);
+}
+
 Status GiveMetricsUrls(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
   for (const std::string& text : flags.metrics_urls) {
-    const auto cut = Cut(text, "=");
-    const bool named = cut && cut->first.find("://") == std::string_view::npos;
-    if (!named && specs.size() > 1) {
-      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text +
-                                              ": with several upstreams it must be NAME=URL");
+    TRY_ASSIGN(const auto owned, OwnerOf("--upstream-metrics-url", text, specs));
+    owned.first->metrics_url = owned.second;
+  }
+  return {};
+}
+
+Status GiveKvEvents(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
+  for (const std::string& text : flags.kv_events) {
+    TRY_ASSIGN(const auto owned, OwnerOf("--upstream-kv-events", text, specs));
+    if (auto endpoint = ride::ParseKvEventEndpoint(owned.second); !endpoint) {
+      return Fail(Within("--upstream-kv-events", std::move(endpoint).error()));
     }
-    const auto owner = std::find_if(specs.begin(), specs.end(), [&](const auto& spec) {
-      return !named || spec.name == cut->first;
-    });
-    if (owner == specs.end()) {
-      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text +
-                                              ": no upstream has the name " +
-                                              std::string(cut->first));
-    }
-    owner->metrics_url = named ? std::string(cut->second) : text;
+    Json& options = owned.first->options;
+    const Json* before = options.Find("kv_events");
+    Json::Array endpoints = before == nullptr ? Json::Array() : before->array();
+    endpoints.emplace_back(owned.second);
+    options.Set("kv_events", std::move(endpoints));
   }
   return {};
 }
@@ -271,6 +293,7 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
   }
   TRY(GiveKeys(flags, specs));
   TRY(GiveMetricsUrls(flags, specs));
+  TRY(GiveKvEvents(flags, specs));
   return specs;
 }
 

@@ -27,12 +27,20 @@ enum class Row : uint8_t {
   kUnknownFields,
   kSpecDraftTokens,
   kSpecAcceptedTokens,
+  kKvEventBatches,
+  kKvBlocksStored,
+  kKvBlocksRemoved,
+  kKvEventResets,
+  kKvEventGaps,
+  kKvEventReplays,
+  kKvEventReplaysFailed,
+  kKvEventsDropped,
   kRequests,
   kErrors,
   kGoodput,
   kMigrations,
 };
-inline constexpr size_t kRows = 23;
+inline constexpr size_t kRows = 31;
 
 enum class RowType : uint8_t { kHistogram, kGauge, kCounter };
 

@@ -41,6 +41,14 @@ enum class Counter : uint8_t {
   kUnknownFields,
   kSpecDraftTokens,
   kSpecAcceptedTokens,
+  kKvEventBatches,
+  kKvBlocksStored,   // as KV events told
+  kKvBlocksRemoved,  // the same
+  kKvEventResets,
+  kKvEventGaps,
+  kKvEventReplays,
+  kKvEventReplaysFailed,
+  kKvEventsDropped,
 };
 
 class Registry;

@@ -141,8 +141,9 @@ struct Adapter {
   bool token_ids = false;           // gives them when asked to (return_token_ids)
   bool honours_cache_salt = false;  // the document's cache_salt keeps caches apart
   bool honours_priority = false;
-  bool evicts_exactly = false;      // or says itself that it can't: the demand goes on to it
-  bool cancel_stops_engine = true;  // closing the connection ends the work, streamed or not
+  bool evicts_exactly = false;       // or says itself that it can't: the demand goes on to it
+  bool publishes_kv_events = false;  // in a form that kv_event_feed.h reads, when told to
+  bool cancel_stops_engine = true;   // closing the connection ends the work, streamed or not
 
   // --- Health. 200 and `ready` (null: nothing more) mean that it would answer.
   std::string_view health_path = "/v1/models";

@@ -56,6 +56,7 @@ const Adapter kDynamo = {
     .owned_fields = kOwned,
     .refine = Refine,
     .honours_cache_salt = true,
+    .publishes_kv_events = true,
     .ready = ListsModels,  // its /health is 200 with no worker at all; the list is empty then
     .recognise = Recognise,
     .checks = kChecks,

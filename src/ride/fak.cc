@@ -79,6 +79,7 @@ const Adapter kFak = {
     .honours_cache_salt = true,
     .honours_priority = true,
     .evicts_exactly = true,
+    .publishes_kv_events = true,
     .health_path = "/ready",
     .recognise = Recognise,
     .checks = kChecks,

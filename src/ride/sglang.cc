@@ -96,6 +96,7 @@ const Adapter kSglang = {
     .id_field = "rid",
     .honours_cache_salt = true,
     .honours_priority = true,
+    .publishes_kv_events = true,
     .recognise = Recognise,
     .checks = kChecks,
     .describe = Describe,

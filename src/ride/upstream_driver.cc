@@ -29,11 +29,17 @@ Status ReadNames(const std::string& key, const Json& list, std::vector<std::stri
   return {};
 }
 
-Result<UpstreamPolicy> ReadPolicy(const driver::ReplicaSpec& spec) {
+struct SpecOptions {
   UpstreamPolicy policy;
+  std::vector<KvEventEndpoint> kv_events;
+};
+
+Result<SpecOptions> ReadOptions(const driver::ReplicaSpec& spec) {
+  SpecOptions options;
+  UpstreamPolicy& policy = options.policy;
   policy.model = spec.model;
   if (!spec.options.is_object()) {
-    return policy;
+    return options;
   }
   for (const auto& [key, value] : spec.options.object()) {
     if (key == "allow_fields") {
@@ -45,11 +51,18 @@ Result<UpstreamPolicy> ReadPolicy(const driver::ReplicaSpec& spec) {
       if (*policy.rank < 0) {
         return Fail(Code::kInvalidArgument, key + ": must be a rank, from 0", key);
       }
+    } else if (key == "kv_events") {
+      std::vector<std::string> texts;
+      TRY(ReadNames(key, value, texts));
+      for (const std::string& text : texts) {
+        TRY_ASSIGN(KvEventEndpoint endpoint, ParseKvEventEndpoint(text));
+        options.kv_events.push_back(std::move(endpoint));
+      }
     } else {
       return Fail(Code::kInvalidArgument, "an upstream has no option " + key, key);
     }
   }
-  return policy;
+  return options;
 }
 
 bool Contains(const std::vector<std::string>& list, const std::string& one) {
@@ -108,7 +121,7 @@ std::optional<Error> CheckServed(const Adapter& adapter, const Endpoint* maybe_e
 Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::ReplicaSpec& spec,
                                                              UpstreamOptions options) {
   TRY_ASSIGN(UpstreamTarget target, UpstreamTarget::Parse(spec.url, spec.api_key));
-  TRY_ASSIGN(UpstreamPolicy policy, ReadPolicy(spec));
+  TRY_ASSIGN(SpecOptions said, ReadOptions(spec));
   const Adapter* maybe_adapter = FindAdapter(spec.engine);
   if (maybe_adapter == nullptr && !spec.engine.empty() && spec.engine != "auto") {
     return Fail(Code::kInvalidArgument,
@@ -117,10 +130,23 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
   if (!spec.metrics_url.empty()) {
     TRY(net::ParseUrl(spec.metrics_url));
   }
+  if (!said.kv_events.empty() && maybe_adapter != nullptr && !maybe_adapter->publishes_kv_events) {
+    return Fail(Code::kInvalidArgument,
+                "an upstream of the kind " + spec.engine + " publishes no KV events", "kv_events");
+  }
   target.timeouts = options.timeouts;
   target.call_ms = options.call_ms;
   std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
-      spec, std::move(target), std::move(policy), maybe_adapter, std::move(options)));
+      spec, std::move(target), std::move(said.policy), maybe_adapter, std::move(options)));
+  if (!said.kv_events.empty()) {
+    TRY_ASSIGN(made->kv_events_,
+               UpstreamKvEvents::Make(std::move(said.kv_events),
+                                      [driver = made.get()](const KvEventCounts& counts) {
+                                        if (driver->meter_) {
+                                          driver->meter_->CountKvEvents(counts);
+                                        }
+                                      }));
+  }
   TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
   TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.connections_per_origin_max =
                                                                     made->options_.connections_max,
@@ -205,6 +231,9 @@ Status UpstreamDriver::Start() {
     if (std::exchange(started_, true)) {
       return {};
     }
+  }
+  if (kv_events_ != nullptr) {
+    kv_events_->Start();
   }
   loop_.Start("upstream");
   loop_.Post([this] {
@@ -570,6 +599,9 @@ void UpstreamDriver::Drain(std::function<void()> done) {
 
 void UpstreamDriver::Stop() {
   draining_.store(true);
+  if (kv_events_ != nullptr) {
+    kv_events_->Stop();
+  }
   loop_.Invoke([this] {
     for (auto& [id, request] : std::exchange(open_, {})) {
       request->Abort({Code::kUnavailable, "the server is shutting down"});

@@ -19,6 +19,7 @@
 #include "ride/adapter.h"
 #include "ride/probe.h"
 #include "ride/request_edit.h"
+#include "ride/upstream_kv_events.h"
 #include "ride/upstream_meter.h"
 
 namespace fak::ride {
@@ -41,6 +42,9 @@ struct UpstreamOptions {
 // into typed errors. Cancelling closes the upstream's connection, and tells engines that want to be
 // told. Has a loop of its own; sinks are called from it.
 //
+// Where spec.options say where it publishes KV events, it is a source of those (maybe_kv_events):
+// read from Start() on, whether anybody has subscribed or not, and counted.
+//
 // With the engine "auto" it is probed first, and nothing is admitted before that is known: what a
 // client may not set differs between engines. After it was away it is probed again.
 class UpstreamDriver final : public driver::EngineDriver,
@@ -48,8 +52,8 @@ class UpstreamDriver final : public driver::EngineDriver,
                              public driver::RemoteTokenizer {
  public:
   // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
-  // allow_fields, allow_headers (lists of names), data_parallel_rank. kInvalidArgument says what of
-  // it is wrong.
+  // allow_fields, allow_headers (lists of names), data_parallel_rank, kv_events (a list of
+  // ParseKvEventEndpoint()'s texts). kInvalidArgument says what of it is wrong.
   [[nodiscard]] static Result<std::unique_ptr<UpstreamDriver>> Make(const driver::ReplicaSpec& spec,
                                                                     UpstreamOptions options);
   ~UpstreamDriver() override;
@@ -64,6 +68,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
+  driver::KvEventSource* maybe_kv_events() override { return kv_events_.get(); }
 
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
@@ -123,7 +128,8 @@ class UpstreamDriver final : public driver::EngineDriver,
   const UpstreamPolicy policy_;
   const Adapter* const maybe_adapter_;  // that the operator has named
   const UpstreamOptions options_;
-  std::optional<UpstreamMeter> meter_;  // before the loop: requests end on it
+  std::optional<UpstreamMeter> meter_;           // before the loop: requests end on it
+  std::unique_ptr<UpstreamKvEvents> kv_events_;  // null: nobody said where
   net::EventLoop loop_;
 
   // Loop thread.

@@ -82,6 +82,29 @@ void UpstreamMeter::SetUp(bool up) {
   Find(options_.model).emitter->Set(metrics::Gauge::kEngineUp, up ? 1 : 0);
 }
 
+void UpstreamMeter::CountKvEvents(const KvEventCounts& counts) {
+  using metrics::Counter;
+  constexpr std::pair<Counter, uint64_t KvEventCounts::*> kRows[] = {
+      {Counter::kKvEventBatches, &KvEventCounts::batches},
+      {Counter::kKvBlocksStored, &KvEventCounts::stored},
+      {Counter::kKvBlocksRemoved, &KvEventCounts::removed},
+      {Counter::kKvEventResets, &KvEventCounts::resets},
+      {Counter::kKvEventGaps, &KvEventCounts::gaps},
+      {Counter::kKvEventReplays, &KvEventCounts::replays},
+      {Counter::kKvEventReplaysFailed, &KvEventCounts::replays_failed},
+      {Counter::kKvEventsDropped, &KvEventCounts::dropped},
+  };
+  const std::lock_guard lock(mutex_);
+  if (engine_ == "auto") {
+    return;  // the rows would stay under a label that says nothing
+  }
+  for (const auto& [counter, member] : kRows) {
+    const uint64_t grown = counts.*member - kv_events_.*member;
+    Find(options_.model).emitter->Add(counter, static_cast<double>(grown));
+  }
+  kv_events_ = counts;
+}
+
 void UpstreamMeter::SetModels(std::vector<std::string> models) {
   const std::lock_guard lock(mutex_);
   served_ = std::move(models);

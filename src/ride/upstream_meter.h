@@ -15,6 +15,7 @@
 #include "net/http_client.h"
 #include "ride/engine_counts.h"
 #include "ride/scrape.h"
+#include "ride/upstream_kv_events.h"
 
 namespace fak::ride {
 
@@ -43,6 +44,9 @@ class UpstreamMeter {
   void SetUp(bool up);
   // Any thread. What the upstream serves: models that may stand in a label. Others are "other".
   void SetModels(std::vector<std::string> models);
+
+  // Any thread. What was read of its KV events up to now; from the moment that the engine is known.
+  void CountKvEvents(const KvEventCounts& counts);
 
   // Loop thread. Begins to ask the engine, which is known by now; begins anew when it is another
   // one than before. `request` is the GET for its metrics. Does nothing for an engine that has
@@ -77,6 +81,7 @@ class UpstreamMeter {
   std::string engine_;
   std::vector<std::string> served_;
   std::map<std::string, Model> models_;
+  KvEventCounts kv_events_;  // of which the emitters have been told
   EngineLoad load_;
   int64_t load_until_ns_ = 0;
 };

@@ -76,6 +76,7 @@ const Adapter kVllm = {
     .token_ids = true,
     .honours_cache_salt = true,
     .honours_priority = true,
+    .publishes_kv_events = true,
     .sleep_path = "/is_sleeping",
     .sleeps = Sleeps,
     .recognise = Recognise,

@@ -66,10 +66,15 @@ def check(name, text):
 try:
     model = folder / "tiny.gguf"
     subprocess.run([tiny_model, "llama", "F32", str(model)], check=True)
-    native = serve(model, "--served-model-name", "tiny", "--threads", "1")
-    front = serve("--upstream", f"fak+{native}", "--metrics-scrape-interval", "1")
+    anywhere = "tcp://127.0.0.1:*"
+    events = {"enable_kv_cache_events": True, "endpoint": anywhere, "replay_endpoint": anywhere}
+    native = serve(model, "--served-model-name", "tiny", "--threads", "1", "--kv-events-config", json.dumps(events))
+    with urllib.request.urlopen(f"{native}/kv_event_sources", timeout=60) as answer:
+        source = json.load(answer)["0"]
+    front = serve("--upstream", f"fak+{native}", "--metrics-scrape-interval", "1",
+                  "--upstream-kv-events", "{endpoint},replay={replay_endpoint}".format(**source))
     for stream in (False, True, True):
-        complete(front, model="tiny", stream=stream)
+        complete(front, model="tiny", stream=stream, prompt="a b c d " * 12)  # more than a block
     check("native", metrics(native))
     own = rows(metrics(native), "native")
     for _ in range(600):  # its next scrape has the last request
@@ -90,6 +95,15 @@ try:
                  "generation_tokens_total", "requests_total", "goodput_requests_total"):
         if not any(row[0] == f"fak_serving_{name}" for row in gateway):
             failures.append(f"the gateway counts no {name}")
+    for _ in range(600):
+        gateway = {row[0]: value for row, value in rows(metrics(front), "gateway").items()}
+        if gateway.get("fak_serving_kv_event_blocks_stored_total", 0) > 0:
+            break
+        time.sleep(0.1)
+    else:
+        failures.append("no KV events of the engine behind arrive")
+    if any("kv_event" in row[0] for row in rows(metrics(native), "native")):
+        failures.append("an engine that reads no KV events counts some")
     up = [value for row, value in seen.items() if row[0] == "fak_serving_engine_up"]
     if up != [1]:
         failures.append(f"engine_up is {up}")
