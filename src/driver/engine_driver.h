@@ -174,11 +174,4 @@ struct ReplicaSpec {
   Json options = {};  // engine-specific table of the fleet file, null when none
 };
 
-// Makes drivers. cli binds it to `engine` and `ride`; `fleet` makes adapters only through it.
-class DriverFactory {
- public:
-  virtual ~DriverFactory() = default;
-  [[nodiscard]] virtual Result<std::unique_ptr<EngineDriver>> Make(const ReplicaSpec& spec) = 0;
-};
-
 }  // namespace fak::driver
