@@ -39,6 +39,7 @@ struct Capabilities {
   bool honours_priority = false;
   bool anthropic_wire = false;  // takes /v1/messages documents as they are
   bool responses_wire = false;
+  bool generate_wire = false;  // takes SGLang's own /generate
 };
 
 // A snapshot for routing and metrics; cheap to take, from any thread. Absent is not 0.
@@ -108,6 +109,28 @@ class CacheControl {
   virtual void Evict(EvictRequest request, std::function<void(std::vector<EvictOutcome>)> done) = 0;
 };
 
+struct SleepRequest {
+  bool wake = false;   // else: sleep
+  int32_t level = 1;   // of sleep: 1 keeps the weights in the machine's memory, 2 drops them
+  std::string worker;  // which; empty: all that the driver stands for
+};
+
+// What became of it at one worker.
+struct SleepOutcome {
+  std::string worker;
+  Result<std::string> call;  // what was done, for a person: "POST /sleep?level=1"
+};
+
+// Optional: an engine that gives its device memory back while nobody needs it. `done` is called
+// once, on a thread of the driver or of the caller, with an outcome for each worker that was meant;
+// kUnsupported at those that can't. Asleep it isn't ready.
+class SleepControl {
+ public:
+  virtual ~SleepControl() = default;
+  virtual void SetAsleep(SleepRequest request,
+                         std::function<void(std::vector<SleepOutcome>)> done) = 0;
+};
+
 // Optional: an engine that tokenises for us.
 class RemoteTokenizer {
  public:
@@ -158,6 +181,7 @@ class EngineDriver {
   virtual void Stop() = 0;
 
   virtual CacheControl* maybe_cache_control() { return nullptr; }
+  virtual SleepControl* maybe_sleep_control() { return nullptr; }
   virtual RemoteTokenizer* maybe_tokenizer() { return nullptr; }
   virtual KvEventSource* maybe_kv_events() { return nullptr; }
 };

@@ -1,11 +1,10 @@
 #include <utility>
 
 #include "gateway/gateway.h"
-#include "gateway/http_status.h"
+#include "gateway/rows.h"
 #include "text/tokenizer.h"
 #include "wire/fields.h"
 #include "wire/openai_decode.h"
-#include "wire/openai_encode.h"
 
 // POST /v1/fak/cache/evict: what it asks for, and what became of it at each worker.
 namespace fak::gateway {
@@ -97,19 +96,14 @@ Result<Asked> Decode(std::string_view body, const text::ModelCard* maybe_card, i
 }
 
 void WriteOutcome(JsonWriter& json, const driver::EvictOutcome& outcome) {
-  json.BeginObject().Key("worker").String(outcome.worker);
-  json.Key("status").String(outcome.report                                      ? "done"
-                            : outcome.report.error().code == Code::kUnsupported ? "refused"
-                                                                                : "failed");
+  BeginRow(json, outcome.worker, outcome.report ? nullptr : &outcome.report.error());
   json.Key("guarantee");
   json.String(GuaranteeName(outcome.report ? outcome.report->guarantee : EvictGuarantee::kNone));
   if (outcome.report) {
     json.Key("call").String(outcome.report->call);
     json.Key("blocks").Uint(outcome.report->blocks);
   } else {
-    json.Key("error").BeginObject();
-    json.Key("code").String(CodeName(outcome.report.error().code));
-    json.Key("message").String(outcome.report.error().detail).EndObject();
+    WriteRowError(json, outcome.report.error());
   }
   json.Key("honours_cache_salt").Bool(outcome.honours_cache_salt).EndObject();
 }
@@ -134,24 +128,10 @@ void Gateway::Evict(std::shared_ptr<Call> call) {
   }
   control->Evict(std::move(asked->request),
                  [this, call](const std::vector<driver::EvictOutcome>& all) {
-                   const Error* worst = nullptr;
-                   std::string body;
-                   JsonWriter json(body);
-                   json.BeginObject().Key("results").BeginArray();
-                   for (const driver::EvictOutcome& outcome : all) {
-                     WriteOutcome(json, outcome);
-                     if (!outcome.report && worst == nullptr) {
-                       worst = &outcome.report.error();
-                     }
-                   }
-                   json.EndArray();
-                   const int status = worst == nullptr ? 200 : HttpStatusOf(*worst);
-                   if (worst != nullptr) {
-                     const Json told = *ParseJson(wire::OpenAiErrorBody(*worst));
-                     json.Key("error").Raw(told.Find("error")->Dump());
-                   }
-                   json.EndObject();
-                   Answer(*call, status, std::move(body));
+                   AnswerRows(*call, all.size(), [&all](JsonWriter& json, size_t row) {
+                     WriteOutcome(json, all[row]);
+                     return all[row].report ? nullptr : &all[row].report.error();
+                   });
                  });
 }
 

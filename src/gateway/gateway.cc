@@ -119,6 +119,7 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"POST", "/v1/responses", &Gateway::Responses, false, true},
       Route{"POST", "/v1/embeddings", &Gateway::Embeddings, false, true},
       Route{"GET", "/v1/models", &Gateway::Models},
+      Route{"POST", "/generate", &Gateway::NativeGenerate, false, true},
       Route{"POST", "/tokenize", &Gateway::Tokenize, false, true},
       Route{"POST", "/detokenize", &Gateway::Detokenize, false, true},
       Route{"POST", "/v1/tokenize", &Gateway::Tokenize, false, true},
@@ -130,6 +131,8 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"GET", "/openapi.json", &Gateway::OpenApi},
       Route{"GET", "/v1/fak/load", &Gateway::Load},
       Route{"POST", "/v1/fak/cache/evict", &Gateway::Evict, false, true},
+      Route{"POST", "/v1/fak/upstream/sleep", &Gateway::Sleep},
+      Route{"POST", "/v1/fak/upstream/wake", &Gateway::Wake},
       Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
   };
   return kRoutes;
@@ -413,6 +416,7 @@ void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
   const auto capabilities = driver_.capabilities();
   const bool served = surface == wire::Surface::kResponses   ? capabilities->responses_wire
                       : surface == wire::Surface::kEmbedding ? capabilities->embeddings
+                      : surface == wire::Surface::kGenerate  ? capabilities->generate_wire
                                                              : capabilities->anthropic_wire;
   if (!served) {
     const std::string path(Canonical(call->request.path()));
@@ -445,6 +449,10 @@ void Gateway::Responses(std::shared_ptr<Call> call) {
 
 void Gateway::Embeddings(std::shared_ptr<Call> call) {
   Pass(std::move(call), wire::Surface::kEmbedding);
+}
+
+void Gateway::NativeGenerate(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kGenerate);
 }
 
 void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,

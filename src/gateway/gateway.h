@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/function_ref.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "driver/engine_driver.h"
 #include "gateway/exchange.h"
@@ -104,6 +106,14 @@ class Gateway final : public net::HttpHandler {
   void OpenApi(std::shared_ptr<Call> call);
   void Load(std::shared_ptr<Call> call);
   void Evict(std::shared_ptr<Call> call);
+  void Sleep(std::shared_ptr<Call> call);
+  void Wake(std::shared_ptr<Call> call);
+  void SetAsleep(std::shared_ptr<Call> call, bool wake);
+  // {"results": [a row of each]}, with the first error beside them and its status. `write` gives
+  // the error of its row, or null.
+  void AnswerRows(Call& call, size_t rows,
+                  FunctionRef<const Error*(JsonWriter& json, size_t row)> write);
+  void NativeGenerate(std::shared_ptr<Call> call);
   void Messages(std::shared_ptr<Call> call);
   void CountTokens(std::shared_ptr<Call> call);
   void Responses(std::shared_ptr<Call> call);

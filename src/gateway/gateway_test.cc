@@ -21,6 +21,7 @@ using ::testing::Not;
 // Answers every request at once with what the test wants, and remembers it.
 class ScriptedDriver final : public driver::EngineDriver,
                              public driver::CacheControl,
+                             public driver::SleepControl,
                              public driver::RemoteTokenizer {
  public:
   std::shared_ptr<const driver::Capabilities> capabilities() const override {
@@ -29,6 +30,7 @@ class ScriptedDriver final : public driver::EngineDriver,
     capabilities->anthropic_wire = other_wires_;
     capabilities->responses_wire = other_wires_;
     capabilities->embeddings = other_wires_;
+    capabilities->generate_wire = generates_natively_;
     return capabilities;
   }
   driver::LoadReport Load() const override {
@@ -57,6 +59,12 @@ class ScriptedDriver final : public driver::EngineDriver,
   void Stop() override {}
   driver::CacheControl* maybe_cache_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override { return tokenizes_ ? this : nullptr; }
+  driver::SleepControl* maybe_sleep_control() override { return sleeps_ ? this : nullptr; }
+  void SetAsleep(driver::SleepRequest request,
+                 std::function<void(std::vector<driver::SleepOutcome>)> done) override {
+    slept_ = std::move(request);
+    done(slept_.worker == "nobody" ? std::vector<driver::SleepOutcome>() : sleep_outcomes_);
+  }
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override {
     evicted_ = std::move(request);
@@ -68,6 +76,10 @@ class ScriptedDriver final : public driver::EngineDriver,
 
   bool other_wires_ = false;
   bool tokenizes_ = false;
+  bool sleeps_ = false;
+  bool generates_natively_ = false;
+  driver::SleepRequest slept_;
+  std::vector<driver::SleepOutcome> sleep_outcomes_;
   driver::EvictRequest evicted_;
   std::vector<driver::EvictOutcome> outcomes_;
   std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
@@ -258,6 +270,49 @@ TEST_F(GatewayTest, RefusesEvictionsThatMeanNothing) {
   EXPECT_EQ(Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","model":"x"})").status, 404);
 }
 
+TEST_F(GatewayTest, PutsToSleepAndTellsARowForEachWorker) {
+  Start();
+  EXPECT_EQ(Ask("POST", "/v1/fak/upstream/sleep").status, 400);  // nobody here can
+  driver_.sleeps_ = true;
+  driver_.sleep_outcomes_ = {{"a", std::string("POST /sleep?level=2")}};
+  const auto done = Ask("POST", "/v1/fak/upstream/sleep", R"({"worker":"a","level":2})");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body,
+            R"({"results":[{"worker":"a","status":"done","call":"POST /sleep?level=2"}]})");
+  EXPECT_FALSE(driver_.slept_.wake);
+  EXPECT_EQ(driver_.slept_.level, 2);
+  EXPECT_EQ(driver_.slept_.worker, "a");
+  driver_.sleep_outcomes_.push_back({"b", Fail(Code::kUnsupported, "it can't")});
+  const auto refused = Ask("POST", "/v1/fak/upstream/wake");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_TRUE(driver_.slept_.wake);
+  EXPECT_EQ(driver_.slept_.worker, "");
+  EXPECT_THAT(refused.body, HasSubstr(R"("worker":"b","status":"refused","error":{"code":)"
+                                      R"("unsupported","message":"it can't"}})"));
+  EXPECT_THAT(refused.body, HasSubstr(R"("error":{"message":"it can't")"));
+  EXPECT_EQ(Ask("POST", "/v1/fak/upstream/wake", R"({"worker":"nobody"})").status, 404);
+  for (const char* wrong : {"[]", "{", R"({"level":3})", R"({"level":"1"})", R"({"worker":1})"}) {
+    EXPECT_EQ(Ask("POST", "/v1/fak/upstream/sleep", wrong).status, 400) << wrong;
+  }
+}
+
+TEST_F(GatewayTest, PassesSglangsOwnGenerateWhereTheEngineHasIt) {
+  const char* body = R"({"text":"a","stream":true})";
+  Start();
+  const auto absent = Ask("POST", "/generate", body);
+  EXPECT_EQ(absent.status, 404);
+  EXPECT_THAT(absent.body, HasSubstr("isn't"));
+  driver_.generates_natively_ = true;
+  driver_.events_ = {wire::RawChunk{R"({"text":"x"})", ""}, wire::Finish{}, wire::Done{}};
+  const auto streamed = Ask("POST", "/generate", body);
+  EXPECT_EQ(streamed.status, 200);
+  EXPECT_EQ(streamed.body, "data: {\"text\":\"x\"}\n\ndata: [DONE]\n\n");
+  EXPECT_EQ(driver_.prepared_->turn->surface, wire::Surface::kGenerate);
+  driver_.events_ = {wire::RawChunk{R"([{"text":"x"}])", ""}, wire::Finish{}, wire::Done{}};
+  EXPECT_EQ(Ask("POST", "/generate", R"({"text":["a"]})").body, R"([{"text":"x"}])");
+  EXPECT_EQ(Ask("POST", "/generate", "{}").status, 400);
+}
+
 TEST_F(GatewayTest, AsksTheEngineForTokensWhereThereIsNoCard) {
   driver_.tokenizes_ = true;
   Start();
@@ -288,6 +343,8 @@ TEST_F(GatewayTest, WithKeysOnlyThreeRoutesAreOpen) {
   const net::HttpHeaders user = {{"authorization", "Bearer user"}};
   EXPECT_EQ(Ask("GET", "/v1/models", "", user).status, 200);
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", user).status, 403);
+  EXPECT_EQ(Ask("POST", "/v1/fak/upstream/sleep", "", user).status, 403);
+  EXPECT_EQ(Ask("POST", "/v1/fak/upstream/wake", "", user).status, 403);
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"x-api-key", "admin"}}).status, 200);
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, user).status, 200);
   EXPECT_EQ(driver_.prepared_->tenant, "alice");

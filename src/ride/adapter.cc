@@ -57,6 +57,7 @@ std::string_view SignalName(Signal signal) {
     case Signal::kMetrics: return "metrics";
     case Signal::kKvEvents: return "kv_events";
     case Signal::kCacheReset: return "cache_reset";
+    case Signal::kSleep: return "sleep";
     case Signal::kTokenizer: return "tokenizer";
     case Signal::kAbort: return "abort";
     case Signal::kMessages: return "messages";

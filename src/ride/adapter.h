@@ -59,13 +59,14 @@ enum class Signal : uint8_t {
   kMetrics,
   kKvEvents,
   kCacheReset,
+  kSleep,
   kTokenizer,
   kAbort,
   kMessages,   // Anthropic's surface
   kResponses,  // OpenAI's
   kEmbeddings,
 };
-inline constexpr size_t kSignals = 8;
+inline constexpr size_t kSignals = 9;
 
 struct Adapter;
 
@@ -167,6 +168,9 @@ struct Adapter {
   Result<std::vector<Call>> (*evict)(const Endpoint&, const driver::EvictRequest&) = nullptr;
   // The guarantee that a reply to one of these calls leaves.
   Result<driver::EvictGuarantee> (*read_evict)(const Reply&) = nullptr;
+  // Answered by 200 once it is done. Both or none.
+  Call (*put_to_sleep)(int32_t level) = nullptr;
+  Call (*wake)() = nullptr;
   Call (*tokenize)(const std::string& text) = nullptr;  // its reply has "tokens": [..]
 };
 

@@ -18,6 +18,8 @@ class AnswerReader {
   using Emit = std::function<void(wire::Event)>;
 
   virtual ~AnswerReader() = default;
+  // Whether an answer may be a list of documents.
+  virtual bool takes_lists() const { return false; }
   // What an event or answer says. An error ends the answer with it.
   [[nodiscard]] virtual Status Take(const Json& document, const Emit& emit) = 0;
   // A document that only carries usage, which a client that didn't ask for it must not see.
@@ -36,6 +38,8 @@ std::unique_ptr<AnswerReader> MakeChatReader(bool streamed);
 std::unique_ptr<AnswerReader> MakeMessagesReader(bool streamed);
 // OpenAI's responses: complete with response.completed or response.incomplete.
 std::unique_ptr<AnswerReader> MakeResponsesReader(bool streamed);
+// SGLang's own generate: complete when every choice that began has a finish reason.
+std::unique_ptr<AnswerReader> MakeGenerateReader();
 // One document that needs no finishing: embeddings ("data"), counted tokens ("input_tokens").
 std::unique_ptr<AnswerReader> MakeDocumentReader(std::string_view member);
 

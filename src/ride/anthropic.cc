@@ -40,14 +40,9 @@ constexpr Route kRoutes[] = {
 };
 
 constexpr Check kChecks[] = {
-    Never(Signal::kMetrics),
-    Never(Signal::kKvEvents),
-    Never(Signal::kCacheReset),
-    Never(Signal::kTokenizer),
-    kAbortByClosing,
-    kMessagesCheck,
-    Never(Signal::kResponses),
-    Never(Signal::kEmbeddings),
+    Never(Signal::kMetrics), Never(Signal::kKvEvents),  Never(Signal::kCacheReset),
+    Never(Signal::kSleep),   Never(Signal::kTokenizer), kAbortByClosing,
+    kMessagesCheck,          Never(Signal::kResponses), Never(Signal::kEmbeddings),
 };
 
 }  // namespace

@@ -161,6 +161,7 @@ std::unique_ptr<AnswerReader> MakeAnswerReader(wire::Surface surface, bool strea
     case wire::Surface::kCompletion: break;
     case wire::Surface::kMessages: return MakeMessagesReader(streamed);
     case wire::Surface::kResponses: return MakeResponsesReader(streamed);
+    case wire::Surface::kGenerate: return MakeGenerateReader();
     case wire::Surface::kEmbedding: return MakeDocumentReader("data");
     case wire::Surface::kCountTokens: return MakeDocumentReader("input_tokens");
   }

@@ -41,6 +41,7 @@ constexpr Check kChecks[] = {
     kMetricsCheck,
     Never(Signal::kKvEvents),  // of its workers, on a plane of their own
     Never(Signal::kCacheReset),
+    Never(Signal::kSleep),
     Never(Signal::kTokenizer),
     kAbortByClosing,
     kMessagesCheck,

@@ -63,6 +63,7 @@ constexpr Check kChecks[] = {
     kMetricsCheck,
     kKvEventsCheck,
     {Signal::kCacheReset, "POST", "/v1/fak/cache/evict", kEmptyProbe, IsServed},
+    Never(Signal::kSleep),
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
     kMessagesCheck,

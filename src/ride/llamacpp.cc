@@ -82,6 +82,7 @@ constexpr Check kChecks[] = {
     Never(Signal::kKvEvents),
     // An action that there is not: 400 where slots can be erased, 501 where they can't.
     {Signal::kCacheReset, "POST", "/slots/0?action=none"},
+    Never(Signal::kSleep),
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
     kMessagesCheck,

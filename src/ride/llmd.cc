@@ -15,6 +15,7 @@ constexpr Check kChecks[] = {
     kMetricsCheck,
     Never(Signal::kKvEvents),  // of its pods; the gateway has none
     Never(Signal::kCacheReset),
+    Never(Signal::kSleep),
     Never(Signal::kTokenizer),
     kAbortByClosing,
     kMessagesCheck,

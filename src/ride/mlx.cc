@@ -51,6 +51,7 @@ constexpr Check kChecks[] = {
     kMetricsCheck,
     Never(Signal::kKvEvents),
     {Signal::kCacheReset, "GET", "/v1/cache/stats", {}, IsCacheStats},  // vllm-mlx alone
+    Never(Signal::kSleep),
     Never(Signal::kTokenizer),
     kAbortByClosing,
     kMessagesCheck,

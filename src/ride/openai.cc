@@ -26,9 +26,9 @@ constexpr Route kRoutes[] = {
 };
 
 constexpr Check kChecks[] = {
-    Never(Signal::kMetrics),   Never(Signal::kKvEvents), Never(Signal::kCacheReset),
-    Never(Signal::kTokenizer), kAbortByClosing,          Never(Signal::kMessages),
-    kResponsesCheck,           kEmbeddingsCheck,
+    Never(Signal::kMetrics),  Never(Signal::kKvEvents),  Never(Signal::kCacheReset),
+    Never(Signal::kSleep),    Never(Signal::kTokenizer), kAbortByClosing,
+    Never(Signal::kMessages), kResponsesCheck,           kEmbeddingsCheck,
 };
 
 }  // namespace

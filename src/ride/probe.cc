@@ -179,6 +179,8 @@ constexpr Meaning kMeanings[] = {
      "fak will know its cache only from what it routed there"},
     {Signal::kCacheReset, "fak can empty its cache, whole",
      "fak will not be able to evict anything there"},
+    {Signal::kSleep, "fak can put it to sleep and wake it",
+     "fak will not be able to put it to sleep"},
     {Signal::kTokenizer, "fak can count and key prompts with it",
      "fak will not be able to tokenize there; give it a tokenizer"},
     {Signal::kAbort, "work ends when its client leaves",

@@ -77,7 +77,7 @@ void Relay::TakeWhole() {
 }
 
 void Relay::TakeDocument(const Json& document, std::string_view raw, std::string_view type) {
-  if (!document.is_object()) {
+  if (!document.is_object() && !(document.is_array() && reader_->takes_lists())) {
     Fail({Code::kUpstreamError, "the upstream sent a document that is no object"});
     return;
   }

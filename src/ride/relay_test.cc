@@ -330,6 +330,84 @@ TEST(Relay, PassesDocumentsThatNeedNoFinish) {
   EXPECT_FALSE(RelayOn(wire::Surface::kCountTokens, R"({"input_tokens":31})", 0, false)->error_);
 }
 
+// As SGLang's sources have it: text so far, and counts of each choice in its own events.
+std::string Generated(const std::string& text, const std::string& reason,
+                      const std::string& more = "") {
+  return "data: {\"text\":\"" + text +
+         "\",\"meta_info\":{\"id\":\"fak-1\",\"finish_reason\":" + reason +
+         ",\"prompt_tokens\":7,\"completion_tokens\":2,\"cached_tokens\":4,\"e2e_latency\":0.5}" +
+         more + "}\n\n";
+}
+constexpr char kStopped[] = R"({"type":"stop","matched":2})";
+
+TEST(Relay, ReadsSglangsOwnStreamWhereverItIsCut) {
+  const std::string so_far = Generated("h\xc3\xa9", "null") + Generated("h\xc3\xa9llo", "null") +
+                             Generated("h\xc3\xa9llo", kStopped) + "data: [DONE]\n\n";
+  const std::string anew = Generated("h\xc3\xa9", "null") + Generated("llo", "null") +
+                           Generated("", kStopped) + "data: [DONE]\n\n";
+  for (const std::string& stream : {so_far, anew}) {
+    for (size_t cut = 0; cut <= stream.size(); ++cut) {
+      const auto events = RelayOn(wire::Surface::kGenerate, stream, cut);
+      ASSERT_FALSE(events->error_) << cut;
+      ASSERT_EQ(events->text_, "h\xc3\xa9llo") << cut;
+      ASSERT_EQ(events->raw_.size(), 3u) << cut;
+      ASSERT_EQ(events->types_.front(), "") << cut;
+      ASSERT_EQ(events->finishes_, 1) << cut;
+      ASSERT_EQ(events->reason_, wire::FinishReason::kStop) << cut;
+      ASSERT_EQ(events->usage_->prompt_tokens, 7) << cut;
+      ASSERT_EQ(events->usage_->completion_tokens, 2) << cut;
+      ASSERT_EQ(events->usage_->cached_tokens, 4) << cut;
+    }
+  }
+}
+
+TEST(Relay, SglangsOwnStreamEndsWithTheReasonsOfAllItsChoices) {
+  const std::string length = R"({"type":"length","length":2})";
+  const std::string first = Generated("a", length, ",\"index\":0");
+  const std::string begun = Generated("b", "null", ",\"index\":1");
+  const std::string second = Generated("bc", length, ",\"index\":1");
+  const auto whole = RelayOn(wire::Surface::kGenerate, begun + first + second, 0);
+  EXPECT_FALSE(whole->error_);
+  EXPECT_EQ(whole->text_, "bac");
+  EXPECT_EQ(whole->reason_, wire::FinishReason::kLength);
+  EXPECT_EQ(whole->usage_->prompt_tokens, 14);
+  EXPECT_EQ(whole->usage_->cached_tokens, 8);
+  EXPECT_TRUE(RelayOn(wire::Surface::kGenerate, begun + first + "data: [DONE]\n\n", 0)->error_);
+  EXPECT_TRUE(RelayOn(wire::Surface::kGenerate, Generated("a", "null"), 0)->error_);
+  EXPECT_TRUE(
+      RelayOn(wire::Surface::kGenerate, Generated("a", kStopped, ",\"index\":-1"), 0)->error_);
+  const auto aborted =
+      RelayOn(wire::Surface::kGenerate,
+              Generated("a", R"({"type":"abort","message":"gone","status_code":503})"), 0);
+  EXPECT_EQ(aborted->reason_, wire::FinishReason::kError);
+  const auto failed = RelayOn(
+      wire::Surface::kGenerate,
+      Generated("a", "null") + "data: {\"error\":{\"message\":\"too long\"}}\n\ndata: [DONE]\n\n",
+      0);
+  ASSERT_TRUE(failed->error_);
+  EXPECT_THAT(failed->error_->detail, HasSubstr("too long"));
+}
+
+TEST(Relay, TakesSglangsOwnAnswersWhole) {
+  const auto strip = [](std::string event) { return event.substr(6, event.size() - 8); };
+  const std::string one = strip(Generated("a", kStopped));
+  const auto single = RelayOn(wire::Surface::kGenerate, one, 3, false);
+  EXPECT_FALSE(single->error_);
+  EXPECT_EQ(single->raw_, std::vector<std::string>{one});
+  EXPECT_EQ(single->text_, "a");
+  const std::string list = "[" + one + "," + strip(Generated("b", "\"length\"")) + "]";
+  const auto several = RelayOn(wire::Surface::kGenerate, list, 3, false);
+  EXPECT_FALSE(several->error_);
+  EXPECT_EQ(several->raw_, std::vector<std::string>{list});
+  EXPECT_EQ(several->text_, "ab");
+  EXPECT_EQ(several->finishes_, 2);
+  EXPECT_EQ(several->reason_, wire::FinishReason::kLength);
+  for (const char* wrong : {"[]", "[1]", "{}", "1"}) {
+    EXPECT_TRUE(RelayOn(wire::Surface::kGenerate, wrong, 0, false)->error_) << wrong;
+  }
+  EXPECT_TRUE(RelayOn(wire::Surface::kChat, list, 0, false)->error_);  // lists are its alone
+}
+
 TEST(Relay, ReadsReasoningUnderBothNamesAndTokenIds) {
   const auto events = Relayed(
       "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"a\"}}]}\n\n"

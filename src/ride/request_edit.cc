@@ -62,21 +62,22 @@ EditedRequest EditRequest(const Adapter& adapter, const UpstreamPolicy& policy,
   const wire::Turn& turn = *prepared.turn;
   EditedRequest out;
   Edits edits;
+  const bool generate = turn.surface == wire::Surface::kGenerate;  // names no model, and no salt
   const std::string model =
       policy.model.empty() ? std::string(adapter.default_model) : policy.model;
-  if (!model.empty()) {
+  if (!model.empty() && !generate) {
     edits.push_back({"model", Json(model).Dump()});
   }
   for (const std::string_view name : adapter.owned_fields) {
     EditOwned(std::string(name), policy, document, edits);
   }
-  if (!adapter.id_field.empty() && turn.prompts.size() <= 1) {
+  if (!adapter.id_field.empty() && turn.prompts.size() <= 1 && !(generate && turn.n > 1)) {
     std::erase_if(edits, [&adapter](const auto& edit) { return edit.name == adapter.id_field; });
     edits.push_back({std::string(adapter.id_field), Json(id).Dump()});
   }
   // The tenant's name is part of the salt here; a client can't leave its tenant's cache.
   if (adapter.honours_cache_salt && !prepared.tenant.empty()) {
-    edits.push_back({"cache_salt", Json(prepared.cache_salt).Dump()});
+    edits.push_back({generate ? "extra_key" : "cache_salt", Json(prepared.cache_salt).Dump()});
   }
   out.withhold_usage =
       adapter.asks_usage && IsChatLike(turn.surface) && turn.stream && !turn.stream_include_usage;

@@ -114,6 +114,26 @@ TEST(EditRequest, PutsTheTenantIntoTheSaltWhereSaltsAreHonoured) {
   }
 }
 
+TEST(EditRequest, OfSglangsOwnLeavesNothingThatSteers) {
+  driver::Prepared prepared = Make(
+      R"({"text":"a","rid":"x","bootstrap_host":"evil","http_worker_ipc":"i","session_params":{},)"
+      R"("routing_key":"k","lora_path":"l","extra_key":"s","model":"m"})",
+      Surface::kGenerate);
+  EXPECT_EQ(EditRequest(kSglang, {.model = "theirs"}, prepared, "fak-1").body,
+            R"({"text":"a","rid":"fak-1","lora_path":"l","extra_key":"s","model":"m"})");
+  // Its salts have another name there.
+  prepared.tenant = "alice";
+  prepared.cache_salt = "5:alices";
+  EXPECT_EQ(EditRequest(kSglang, {}, prepared, "fak-1").body,
+            R"({"text":"a","rid":"fak-1","lora_path":"l","extra_key":"5:alices","model":"m"})");
+  // Of several answers each would have to have an id of its own.
+  auto several = std::make_shared<wire::Turn>(*prepared.turn);
+  several->n = 2;
+  driver::Prepared two = Make(R"({"text":"a","rid":"x"})", Surface::kGenerate);
+  two.turn = several;
+  EXPECT_EQ(EditRequest(kSglang, {}, two, "fak-1").body, R"({"text":"a"})");
+}
+
 TEST(EditHeaders, PassesNoHeaderThatRoutes) {
   driver::Prepared prepared = Make("{}");
   prepared.shown_id = "mine";

@@ -7,12 +7,26 @@ namespace {
 constexpr std::string_view kOwned[] = {
     "rid",             // ours: what /abort_request names
     "bootstrap_host",  // of the prefill worker to fetch from
-    "bootstrap_port",
-    "bootstrap_room",
-    "data_parallel_rank",
-    "routed_dp_rank",
+    "bootstrap_port", "bootstrap_room", "data_parallel_rank", "routed_dp_rank",
     "disagg_prefill_dp_rank",
     "custom_logit_processor",  // code
+    // Of its own generate, where every member of a request of its inside can be set.
+    "bootstrap_pair_key", "decode_tp_size", "routing_key",
+    "session_params",   // a conversation that is kept there, anybody's
+    "lora_id",          // its name inside of what lora_path names
+    "http_worker_ipc",  // who gets the answer
+    "need_wait_for_mm_inputs", "num_items_assigned", "received_time",
+    "log_metrics",  // not to be counted
+};
+
+constexpr Route kRoutes[] = {
+    {wire::Surface::kChat, "/v1/chat/completions"},
+    {wire::Surface::kCompletion, "/v1/completions"},
+    {wire::Surface::kEmbedding, "/v1/embeddings"},
+    {wire::Surface::kResponses, "/v1/responses"},
+    {wire::Surface::kMessages, "/v1/messages"},
+    {wire::Surface::kCountTokens, "/v1/messages/count_tokens"},
+    {wire::Surface::kGenerate, "/generate"},
 };
 
 std::string Recognise(const Replies& replies) {
@@ -81,6 +95,7 @@ constexpr Check kChecks[] = {
     // An id that no request has: asking whether it is served ends nobody's work.
     {Signal::kAbort, "POST", "/abort_request", R"({"rid":"fak-probe-of-an-id-that-none-has"})"},
     {Signal::kCacheReset, {}, {}, {}, nullptr, true},
+    Never(Signal::kSleep),  // it releases memory piece by piece, for trainers
     {Signal::kTokenizer, "POST", "/v1/tokenize", kTokenizeProbe, GivesTokens},
     kMessagesCheck,
     kResponsesCheck,
@@ -91,7 +106,7 @@ constexpr Check kChecks[] = {
 
 const Adapter kSglang = {
     .engine = "sglang",
-    .routes = kAllRoutes,
+    .routes = kRoutes,
     .owned_fields = kOwned,
     .id_field = "rid",
     .honours_cache_salt = true,

@@ -83,6 +83,7 @@ driver::Capabilities CapabilitiesOf(const Adapter& adapter) {
   out.embeddings = FindRoute(adapter, wire::Surface::kEmbedding) != nullptr;
   out.anthropic_wire = FindRoute(adapter, wire::Surface::kMessages) != nullptr;
   out.responses_wire = FindRoute(adapter, wire::Surface::kResponses) != nullptr;
+  out.generate_wire = FindRoute(adapter, wire::Surface::kGenerate) != nullptr;
   return out;
 }
 
@@ -520,13 +521,14 @@ void UpstreamDriver::TellAbort(const Adapter& engine, const std::string& id) {
   }
 }
 
-void UpstreamDriver::Ask(const Adapter& engine, std::vector<Call> calls, Answered done,
-                         std::function<bool(const Call&, const Reply&)> stop_when) {
+void UpstreamDriver::AskAt(const UpstreamTarget& target, const Adapter& engine,
+                           std::vector<Call> calls, Answered done,
+                           std::function<bool(const Call&, const Reply&)> stop_when) {
   const uint64_t id = ++chore_ids_;
   Chore& chore = chores_[id];
   chore.done = std::move(done);
   chore.calls = std::make_unique<CallSequence>(
-      *calls_client_, target_, engine, std::move(calls),
+      *calls_client_, target, engine, std::move(calls),
       [this, id](Replies replies) {
         const auto ended = chores_.extract(id);
         ended.mapped().done(std::move(replies));

@@ -49,6 +49,7 @@ struct UpstreamOptions {
 // client may not set differs between engines. After it was away it is probed again.
 class UpstreamDriver final : public driver::EngineDriver,
                              public driver::CacheControl,
+                             public driver::SleepControl,
                              public driver::RemoteTokenizer {
  public:
   // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
@@ -67,11 +68,14 @@ class UpstreamDriver final : public driver::EngineDriver,
   void Drain(std::function<void()> done) override;
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
+  driver::SleepControl* maybe_sleep_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
   driver::KvEventSource* maybe_kv_events() override { return kv_events_.get(); }
 
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
+  void SetAsleep(driver::SleepRequest request,
+                 std::function<void(std::vector<driver::SleepOutcome>)> done) override;
   void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
 
   const std::string& name() const { return spec_.name; }
@@ -121,7 +125,11 @@ class UpstreamDriver final : public driver::EngineDriver,
   void TellAbort(const Adapter& adapter, const std::string& id);
   // Makes calls of our own; `done` gets the replies, or kUnavailable when the driver stops first.
   void Ask(const Adapter& adapter, std::vector<Call> calls, Answered done,
-           std::function<bool(const Call&, const Reply&)> stop_when = nullptr);
+           std::function<bool(const Call&, const Reply&)> stop_when = nullptr) {
+    AskAt(target_, adapter, std::move(calls), std::move(done), std::move(stop_when));
+  }
+  void AskAt(const UpstreamTarget& target, const Adapter& adapter, std::vector<Call> calls,
+             Answered done, std::function<bool(const Call&, const Reply&)> stop_when = nullptr);
 
   const driver::ReplicaSpec spec_;
   const UpstreamTarget target_;

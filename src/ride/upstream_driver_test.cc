@@ -441,6 +441,34 @@ TEST(UpstreamDriver, GivesUpAtTheDeadlineAndClosesTheConnection) {
   EXPECT_TRUE(upstream.WaitGone());
 }
 
+TEST(UpstreamDriver, RidesSglangsOwnGenerateAndAbortsItByItsId) {
+  Upstream upstream;
+  upstream.Hold("POST /generate",
+                {200,
+                 {{"content-type", "text/event-stream"}},
+                 "data: {\"text\":\"a\",\"meta_info\":{\"finish_reason\":null}}\n\n"});
+  const auto driver = Start(upstream.url(), "sglang");
+  EXPECT_TRUE(driver->capabilities()->generate_wire);
+  const char* body = R"({"text":"x","stream":true,"rid":"mine","bootstrap_host":"evil"})";
+  const auto sink = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(driver->Admit(MakePrepared(body, true, wire::Surface::kGenerate, "m"), sink));
+  EXPECT_EQ(sink->Wait<wire::TextDelta>()->text, "a");
+  const Json sent = *ParseJson(upstream.Asked("POST /generate").body);
+  EXPECT_EQ(sent.Find("bootstrap_host"), nullptr);
+  EXPECT_EQ(sent.Find("model"), nullptr);
+  const std::string id = sent.Find("rid")->string();
+  EXPECT_EQ(id.size(), 36u);
+  driver->Cancel("req-1");
+  EXPECT_TRUE(upstream.WaitGone());
+  EXPECT_THAT(upstream.Asked("POST /abort_request", id).body,
+              HasSubstr("{\"rid\":\"" + id + "\"}"));
+  // And where there is no such thing, nobody is asked.
+  const auto other = Start(upstream.url(), "vllm");
+  const auto refused = other->Admit(MakePrepared(body, true, wire::Surface::kGenerate),
+                                    std::make_shared<WaitingSink>());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+}
+
 TEST(UpstreamDriver, CancelTellsSglangTheIdThatItWasGiven) {
   Upstream upstream;
   upstream.Hold(kChat, kBegun);

@@ -105,10 +105,14 @@ TEST_F(UpstreamKvEventsTest, ADriverIsASourceOfWhatItsEnginePublishes) {
     std::unique_lock lock(mutex);
     return came.wait_for(lock, time, [&] { return got.size() >= count; });
   };
+  const auto batch = [&](size_t at) {
+    const std::lock_guard lock(mutex);
+    return got.at(at);
+  };
   ASSERT_TRUE(driver->Start());
   ASSERT_TRUE(came_in(std::chrono::seconds(10), 2));  // by replay
-  EXPECT_EQ(got[0].events.front().block_hashes, (std::vector<uint64_t>{7, 8}));
-  EXPECT_EQ(got[1].events.front().kind, Kind::kRemoved);
+  EXPECT_EQ(batch(0).events.front().block_hashes, (std::vector<uint64_t>{7, 8}));
+  EXPECT_EQ(batch(1).events.front().kind, Kind::kRemoved);
   EXPECT_TRUE(Shows("batches_total", "2"));
   EXPECT_TRUE(Shows("blocks_stored_total", "2"));
   EXPECT_TRUE(Shows("blocks_removed_total", "1"));
@@ -121,8 +125,8 @@ TEST_F(UpstreamKvEventsTest, ADriverIsASourceOfWhatItsEnginePublishes) {
     ++number;
     return came_in(std::chrono::milliseconds(5), 4);
   }));
-  EXPECT_EQ(got[2].events.front().kind, Kind::kCleared);
-  EXPECT_EQ(got[2].generation, 1u);
+  EXPECT_EQ(batch(2).events.front().kind, Kind::kCleared);
+  EXPECT_EQ(batch(2).generation, 1u);
   EXPECT_TRUE(Shows("gaps_total", "1"));
   EXPECT_TRUE(Shows("resets_total", "1"));
   driver->Stop();

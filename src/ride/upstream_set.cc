@@ -18,6 +18,7 @@ bool Serves(const driver::Capabilities& capabilities, const wire::Turn& turn) {
     case wire::Surface::kCountTokens: return capabilities.anthropic_wire;
     case wire::Surface::kResponses: return capabilities.responses_wire;
     case wire::Surface::kEmbedding: return capabilities.embeddings;
+    case wire::Surface::kGenerate: return capabilities.generate_wire;
     case wire::Surface::kChat:
     case wire::Surface::kCompletion: return true;
   }
@@ -30,10 +31,34 @@ bool Lists(const driver::Capabilities& capabilities, const std::string& model) {
 }
 
 // Collects what several members answer, for a caller who wants it once.
-struct Gathering {
-  std::mutex mutex;
-  size_t missing = 0;  // guarded by mutex, with the members below
-  std::vector<driver::EvictOutcome> outcomes;
+template <class Outcome>
+class Gathering {
+ public:
+  using Done = std::function<void(std::vector<Outcome>)>;
+  // What each of `members` calls with its outcomes; `done` gets all of them.
+  static Done Of(size_t members, Done done) {
+    auto self = std::make_shared<Gathering>();
+    self->missing_ = members;
+    self->done_ = std::move(done);
+    return [self](std::vector<Outcome> outcomes) { self->Take(std::move(outcomes)); };
+  }
+
+ private:
+  void Take(std::vector<Outcome> outcomes) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::move(outcomes.begin(), outcomes.end(), std::back_inserter(outcomes_));
+      if (--missing_ > 0) {
+        return;
+      }
+    }
+    done_(std::move(outcomes_));
+  }
+
+  Done done_;
+  std::mutex mutex_;  // guards the members below
+  size_t missing_ = 0;
+  std::vector<Outcome> outcomes_;
 };
 
 }  // namespace
@@ -71,6 +96,7 @@ std::shared_ptr<const driver::Capabilities> UpstreamSet::capabilities() const {
     all->embeddings = all->embeddings || one->embeddings;
     all->anthropic_wire = all->anthropic_wire || one->anthropic_wire;
     all->responses_wire = all->responses_wire || one->responses_wire;
+    all->generate_wire = all->generate_wire || one->generate_wire;
   }
   return all;
 }
@@ -174,24 +200,25 @@ void UpstreamSet::Stop() {
 
 void UpstreamSet::Evict(driver::EvictRequest request,
                         std::function<void(std::vector<driver::EvictOutcome>)> done) {
-  const auto gathering = std::make_shared<Gathering>();
-  gathering->missing = members_.size();
-  const auto take = [gathering, done](std::vector<driver::EvictOutcome> outcomes) {
-    {
-      const std::lock_guard lock(gathering->mutex);
-      std::move(outcomes.begin(), outcomes.end(), std::back_inserter(gathering->outcomes));
-      if (--gathering->missing > 0) {
-        return;
-      }
-    }
-    done(std::move(gathering->outcomes));
-  };
+  const auto take = Gathering<driver::EvictOutcome>::Of(members_.size(), std::move(done));
   for (const auto& member : members_) {
     if (driver::CacheControl* control = member->maybe_cache_control()) {
       control->Evict(request, take);
     } else {
       take({{member->capabilities()->engine,
              Fail(Code::kUnsupported, "it has no cache that can be emptied"), false}});
+    }
+  }
+}
+
+void UpstreamSet::SetAsleep(driver::SleepRequest request,
+                            std::function<void(std::vector<driver::SleepOutcome>)> done) {
+  const auto take = Gathering<driver::SleepOutcome>::Of(members_.size(), std::move(done));
+  for (const auto& member : members_) {
+    if (driver::SleepControl* control = member->maybe_sleep_control()) {
+      control->SetAsleep(request, take);
+    } else {
+      take({});
     }
   }
 }

@@ -13,6 +13,7 @@ namespace fak::ride {
 // fleet's. Any thread.
 class UpstreamSet final : public driver::EngineDriver,
                           public driver::CacheControl,
+                          public driver::SleepControl,
                           public driver::RemoteTokenizer {
  public:
   // At least one.
@@ -29,10 +30,13 @@ class UpstreamSet final : public driver::EngineDriver,
   void Drain(std::function<void()> done) override;
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
+  driver::SleepControl* maybe_sleep_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
 
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
+  void SetAsleep(driver::SleepRequest request,
+                 std::function<void(std::vector<driver::SleepOutcome>)> done) override;
   void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
 
  private:

@@ -77,6 +77,21 @@ TEST(UpstreamSet, PassesOverWhoIsDown) {
   EXPECT_EQ(unknown.error().code, Code::kUnavailable);  // who is down may have it
 }
 
+TEST(UpstreamSet, PutsToSleepWhomItIsToldTo) {
+  Upstream a;
+  Upstream b;
+  const auto set = MakeSet({&a, &b});
+  const auto rows = [&set](const std::string& worker) {
+    std::promise<size_t> done;
+    set->SetAsleep({.worker = worker}, [&done](const std::vector<driver::SleepOutcome>& all) {
+      done.set_value(all.size());
+    });
+    return done.get_future().get();
+  };
+  EXPECT_EQ(rows(""), 2u);
+  EXPECT_EQ(rows("nobody"), 0u);
+}
+
 TEST(UpstreamSet, EvictsEverywhereAndSaysSo) {
   Upstream a;
   Upstream b;

@@ -55,10 +55,19 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
   return driver::EvictGuarantee::kWholePrefix;
 }
 
+Call PutToSleep(int32_t level) {
+  return {"POST", "/sleep?level=" + std::to_string(level)};
+}
+
+Call Wake() {
+  return {"POST", "/wake_up"};
+}
+
 constexpr Check kChecks[] = {
     kMetricsCheck,
     kKvEventsCheck,
     {Signal::kCacheReset, "GET", "/reset_prefix_cache", {}, TakesAnotherMethod},
+    {Signal::kSleep, "GET", "/sleep", {}, TakesAnotherMethod},
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
     kMessagesCheck,
@@ -84,6 +93,8 @@ const Adapter kVllm = {
     .describe = Describe,
     .evict = Evict,
     .read_evict = ReadEvict,
+    .put_to_sleep = PutToSleep,
+    .wake = Wake,
     .tokenize = TokenizePrompt,
 };
 

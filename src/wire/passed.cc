@@ -35,11 +35,81 @@ std::string_view NeededMember(Surface surface) {
   return surface == Surface::kMessages || surface == Surface::kCountTokens ? "messages" : "input";
 }
 
+// How deep a list of kGenerate's member is nested when it is a list of prompts.
+int DepthOfSeveral(std::string_view member) {
+  return member == "text" ? 1 : member == "input_ids" ? 2 : 3;  // input_embeds: rows of numbers
+}
+
+int DepthOf(const Json& value) {
+  int depth = 0;
+  for (const Json* at = &value; at->is_array() && !at->array().empty(); ++depth) {
+    at = &at->array().front();
+  }
+  return depth;
+}
+
+std::vector<PromptInput> PromptsOf(const Json& given, std::string_view member) {
+  std::vector<PromptInput> prompts;
+  const auto add = [&prompts](const Json& one) {
+    PromptInput prompt;
+    one.DumpTo(prompt.text);
+    prompts.push_back(std::move(prompt));
+  };
+  if (DepthOf(given) < DepthOfSeveral(member)) {
+    add(given);
+    return prompts;
+  }
+  for (const Json& one : given.array()) {
+    add(one);
+  }
+  return prompts;
+}
+
+Result<Turn> DecodeGenerate(const Json& document) {
+  Fields fields(document);
+  Turn turn;
+  turn.surface = Surface::kGenerate;
+  turn.model = fields.String("model").value_or("");
+  turn.stream = fields.Bool("stream").value_or(false);
+  if (const Json* key = fields.Take("extra_key"); key != nullptr && key->is_string()) {
+    turn.cache_salt = key->string();
+  }
+  if (turn.cache_salt.size() > limits::kCacheSaltBytesMax) {
+    fields.Fail("extra_key", "at most " + std::to_string(limits::kCacheSaltBytesMax) + " bytes");
+  }
+  const Json* sampling = fields.Take("sampling_params");
+  if (sampling != nullptr && sampling->is_array() && !sampling->array().empty()) {
+    sampling = &sampling->array().front();  // n is the same in all
+  }
+  if (sampling != nullptr && sampling->is_object()) {
+    Fields inner(*sampling);
+    turn.n = static_cast<int32_t>(inner.Int("n", 1, limits::kChoicesMax).value_or(1));
+    TRY(inner.status());
+  }
+  for (const std::string_view name : {"text", "input_ids", "input_embeds"}) {
+    if (const Json* given = fields.Take(name); given != nullptr && turn.prompts.empty()) {
+      turn.prompts = PromptsOf(*given, name);
+    }
+  }
+  if (turn.prompts.empty()) {
+    fields.Fail("text", "is missing");
+  }
+  TRY(fields.status());
+  if (turn.prompts.size() > limits::kPromptsMax) {
+    return Fail(Code::kInvalidArgument,
+                "text: at most " + std::to_string(limits::kPromptsMax) + " prompts", "text");
+  }
+  return turn;
+}
+
 }  // namespace
 
 Result<Turn> DecodePassedRequest(const Json& document, Surface surface) {
   if (!document.is_object()) {
     return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  if (surface == Surface::kGenerate) {
+    return DecodeGenerate(document);
   }
   Fields fields(document);
   Turn turn;
@@ -78,6 +148,9 @@ void PassedStream::Encode(const Event& event, std::string& out) {
     AppendSseEvent(out, raw->type, raw->json);
   } else if (std::holds_alternative<Done>(event)) {
     ended_ = true;
+    if (surface_ == Surface::kGenerate) {
+      AppendSseEvent(out, "", "[DONE]");
+    }
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     ended_ = true;
     if (failure_sent_) {
@@ -85,6 +158,10 @@ void PassedStream::Encode(const Event& event, std::string& out) {
     }
     if (surface_ == Surface::kMessages) {
       AppendSseEvent(out, "error", ErrorBody(surface_, failed->error, 500, ""));
+      return;
+    }
+    if (surface_ == Surface::kGenerate) {
+      AppendSseEvent(out, "", OpenAiErrorBody(failed->error));
       return;
     }
     std::string data;

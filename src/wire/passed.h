@@ -12,15 +12,17 @@
 // read than choosing an engine needs. Pure but for PassedStream.
 namespace fak::wire {
 
-// A request of kMessages, kResponses, kEmbedding or kCountTokens as a turn: model, stream,
-// cache_salt, and as its one prompt the text that caches would find again (tools, instructions,
-// messages). kInvalidArgument names a field of a wrong type, or the one that is missing without
-// which no engine could answer.
+// A request of kMessages, kResponses, kEmbedding, kCountTokens or kGenerate as a turn: model,
+// stream, cache_salt, and as its one prompt the text that caches would find again (tools,
+// instructions, messages). kInvalidArgument names a field of a wrong type, or the one that is
+// missing without which no engine could answer. Of kGenerate, whose answers tell prompts and
+// choices apart by a number alone, there is a prompt for each that it has, n, and as its cache_salt
+// what it calls extra_key.
 [[nodiscard]] Result<Turn> DecodePassedRequest(const Json& document, Surface surface);
 
-// The streamed answer of kMessages and kResponses: the upstream's events as they came, each under
-// its own name. A failure after bytes were sent is one error event of the dialect and then the end.
-// Owned by one exchange; not thread-safe.
+// The streamed answer of kMessages, kResponses and kGenerate: the upstream's events as they came,
+// each under its own name; that of kGenerate ends with "[DONE]". A failure after bytes were sent is
+// one error event of the dialect and then the end. Owned by one exchange; not thread-safe.
 class PassedStream {
  public:
   explicit PassedStream(Surface surface) : surface_(surface) {}

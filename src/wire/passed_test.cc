@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <string>
+#include <tuple>
+
+#include "base/limits.h"
 
 namespace fak::wire {
 namespace {
@@ -74,6 +78,47 @@ TEST(DecodePassedRequest, NamesWhatIsMissingOrOfAWrongType) {
   EXPECT_FALSE(DecodePassedRequest(*ParseJson("[]"), Surface::kMessages));
   EXPECT_TRUE(
       DecodePassedRequest(*ParseJson(R"({"previous_response_id":"r"})"), Surface::kResponses));
+}
+
+TEST(PassedStream, SglangsOwnEndsInItsWords) {
+  EXPECT_EQ(Stream(Surface::kGenerate, {RawChunk{"{\"text\":\"a\"}", ""}, Finish{}, Done{}}),
+            "data: {\"text\":\"a\"}\n\ndata: [DONE]\n\n");
+  const std::string failed = Stream(Surface::kGenerate, {Failed{{Code::kUnavailable, "gone"}}});
+  EXPECT_THAT(failed, ::testing::StartsWith("data: {\"error\":{\"message\":\"gone\""));
+  EXPECT_THAT(failed, ::testing::Not(HasSubstr("DONE")));
+}
+
+TEST(DecodePassedRequest, ReadsOfSglangsOwnHowManyAnswersThereWillBe) {
+  const std::tuple<const char*, size_t, int> kCases[] = {
+      {R"({"text":"a"})", 1, 1},
+      {R"({"text":["a","b"]})", 2, 1},
+      {R"({"input_ids":[1,2,3]})", 1, 1},
+      {R"({"input_ids":[[1,2],[3]],"sampling_params":{"n":3}})", 2, 3},
+      {R"({"text":["a","b"],"sampling_params":[{"n":2},{"n":2}]})", 2, 2},
+      {R"({"text":null,"input_embeds":[[0.5],[1]]})", 1, 1},
+      {R"({"input_embeds":[[[0.5],[1]],[[2]]]})", 2, 1},
+  };
+  for (const auto& [document, prompts, n] : kCases) {
+    const auto turn = DecodePassedRequest(*ParseJson(document), Surface::kGenerate);
+    ASSERT_TRUE(turn) << document << turn.error().detail;
+    EXPECT_EQ(turn->prompts.size(), prompts) << document;
+    EXPECT_EQ(turn->n, n) << document;
+  }
+  const auto turn = DecodePassedRequest(
+      *ParseJson(R"({"text":"a","stream":true,"extra_key":"s","frob":1})"), Surface::kGenerate);
+  ASSERT_TRUE(turn);
+  EXPECT_TRUE(turn->stream);
+  EXPECT_EQ(turn->cache_salt, "s");
+  for (const char* wrong : {"{}", R"({"prompt":"a"})", R"({"text":"a","stream":1})",
+                            R"({"text":"a","sampling_params":{"n":0}})",
+                            R"({"text":"a","sampling_params":{"n":129}})"}) {
+    EXPECT_FALSE(DecodePassedRequest(*ParseJson(wrong), Surface::kGenerate)) << wrong;
+  }
+  std::string many = R"({"text":["a")";
+  for (size_t i = 0; i < limits::kPromptsMax; ++i) {
+    many += R"(,"a")";
+  }
+  EXPECT_FALSE(DecodePassedRequest(*ParseJson(many + "]}"), Surface::kGenerate));
 }
 
 TEST(ErrorBody, SpeaksTheDialectOfTheSurface) {

@@ -21,6 +21,7 @@ enum class Surface : uint8_t {
   kResponses,   // OpenAI responses
   kEmbedding,
   kCountTokens,  // Anthropic's count_tokens
+  kGenerate,     // SGLang's own /generate
 };
 
 // Absent = the client said nothing: the model's own defaults apply, then the system's

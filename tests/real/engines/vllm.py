@@ -266,12 +266,13 @@ def asleep(ride):
     """Paused or asleep it answers /health with 200, and requests wait: fak isn't ready, until it is awake."""
     engine, seen = ride.engine, []
     with ride.front() as front:
-        for rest, wake in (("/pause", "/resume"), ("/sleep?level=1", "/wake_up")):
+        for rest, wake, whom in (("/pause", "/resume", engine), ("/sleep?level=1", "/wake_up", engine),
+                                 ("/v1/fak/upstream/sleep", "/v1/fak/upstream/wake", front)):
             expect(ask(front.address, "GET", "/ready").status == 200, "fak isn't ready before")
-            expect(ask(engine.address, "POST", rest).status == 200, f"POST {rest} was refused")
+            expect(ask(whom.address, "POST", rest).status == 200, f"POST {rest} was refused")
             away = wait_for(lambda: ask(front.address, "GET", "/ready").status == 503, PROBE_EVERY_S + GOES_ON_S)
             health = ask(engine.address, "GET", "/health").status
-            expect(ask(engine.address, "POST", wake).status == 200, f"POST {wake} was refused")
+            expect(ask(whom.address, "POST", wake).status == 200, f"POST {wake} was refused")
             back = wait_for(lambda: ask(front.address, "GET", "/ready").status == 200, PROBE_EVERY_S + GOES_ON_S)
             expect(away is not None, f"{rest}: fak is ready all the time")
             expect(health == 200 and back is not None, f"{rest}: /health {health}, ready after {wake}: {back}")
