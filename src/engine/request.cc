@@ -27,6 +27,10 @@ Status CheckTurn(const wire::Turn& turn) {
     return Fail(Code::kUnsupported, "structured output is not offered by this engine yet",
                 turn.grammar->field);
   }
+  if (!turn.unserved_field.empty()) {
+    return Fail(Code::kUnsupported, turn.unserved_field + " is not offered by this engine",
+                turn.unserved_field);
+  }
   if (turn.surface == wire::Surface::kEmbedding) {
     return Fail(Code::kUnsupported, "this model does not make embeddings", "model");
   }
@@ -83,6 +87,7 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
     if (turn.echo) {
       sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, sampling.spec.top_logprobs);
     }
+    CountPrompt(prompt.tokens, sampling);
     request->sampling.push_back(std::move(sampling));
   }
   for (size_t p = 0; p < prepared->prompts.size(); ++p) {
@@ -90,9 +95,8 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
     Sequence* leader = nullptr;
     for (int32_t i = 0; i < turn.n; ++i) {
       const auto prompt = static_cast<int32_t>(p);
-      Choice& choice =
-          request->choices.emplace_back(request->sampling[p], *card.tokenizer, turn.sampling,
-                                        prompt * turn.n + i, prompt, tokens);
+      Choice& choice = request->choices.emplace_back(request->sampling[p], *card.tokenizer,
+                                                     turn.sampling, prompt * turn.n + i, prompt);
       FillSequence(choice.sequence, *prepared, tokens,
                    leader == nullptr && request->sampling[p].prompt_logprobs >= 0);
       if (choice.sequence.score_prompt) {

@@ -16,11 +16,10 @@ namespace fak::engine {
 // One choice of a request.
 struct Choice {
   Choice(const ResolvedSampling& sampling, const text::Tokenizer& tokenizer,
-         const wire::SamplingParams& asked, int32_t choice_index, int32_t prompt_index,
-         std::span<const int32_t> prompt_tokens)
+         const wire::SamplingParams& asked, int32_t choice_index, int32_t prompt_index)
       : index(choice_index),
         prompt(prompt_index),
-        sampler(sampling, choice_index, prompt_tokens),
+        sampler(sampling, choice_index),
         answer(sampling, tokenizer, asked, choice_index) {}
 
   const int32_t index;

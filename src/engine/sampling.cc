@@ -26,6 +26,21 @@ bool ById(const tensor::TokenBias& a, const tensor::TokenBias& b) {
   return a.token < b.token;
 }
 
+// Ascending; a ban counts before a bias.
+std::vector<tensor::TokenBias> WithBans(const std::vector<tensor::TokenBias>& biases,
+                                        const std::vector<int32_t>& banned) {
+  std::vector<tensor::TokenBias> out;
+  out.reserve(banned.size() + biases.size());
+  for (const int32_t token : banned) {
+    out.push_back({token, -std::numeric_limits<float>::infinity()});
+  }
+  out.insert(out.end(), biases.begin(), biases.end());
+  std::stable_sort(out.begin(), out.end(), ById);
+  const auto same = [](const auto& a, const auto& b) { return a.token == b.token; };
+  out.erase(std::unique(out.begin(), out.end(), same), out.end());
+  return out;
+}
+
 // Leaves the default where nobody says anything.
 template <class T>
 void Take(T& value, const std::optional<T>& asked, const std::optional<T>& model = {}) {
@@ -71,43 +86,21 @@ Result<ResolvedSampling> ResolveSampling(const wire::SamplingParams& asked,
     out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
     SortUnique(out.stop_tokens);
   }
+  if (out.min_tokens > 0) {
+    out.early_bias = WithBans(out.bias, out.stop_tokens);
+  }
   return out;
 }
 
-SamplingState::SamplingState(const ResolvedSampling& resolved, int32_t choice,
-                             std::span<const int32_t> prompt)
-    : resolved_(resolved), choice_(choice) {
-  if (resolved_.penalises()) {
-    for (const int32_t token : prompt) {
-      Count(token, false);
-    }
+void CountPrompt(std::span<const int32_t> prompt, ResolvedSampling& resolved) {
+  if (!resolved.penalises()) {
+    return;
   }
-  if (resolved_.min_tokens > 0) {
-    early_bias_ = resolved_.bias;
-    constexpr float kBan = -std::numeric_limits<float>::infinity();
-    for (const int32_t token : resolved_.stop_tokens) {
-      const tensor::TokenBias ban{token, kBan};
-      const auto at = std::lower_bound(early_bias_.begin(), early_bias_.end(), ban, ById);
-      if (at != early_bias_.end() && at->token == token) {
-        *at = ban;
-      } else {
-        early_bias_.insert(at, ban);
-      }
-    }
-  }
-}
-
-void SamplingState::Count(int32_t token, bool in_output) {
-  const auto at = std::lower_bound(
-      counts_.begin(), counts_.end(), token,
-      [](const tensor::TokenCount& count, int32_t id) { return count.token < id; });
-  tensor::TokenCount& count = at != counts_.end() && at->token == token
-                                  ? *at
-                                  : *counts_.insert(at, tensor::TokenCount{token, 0, false});
-  if (in_output) {
-    ++count.in_output;
-  } else {
-    count.in_prompt = true;
+  std::vector<int32_t> tokens(prompt.begin(), prompt.end());
+  SortUnique(tokens);
+  resolved.prompt_counts.reserve(tokens.size());
+  for (const int32_t token : tokens) {
+    resolved.prompt_counts.push_back({token, 0, true});
   }
 }
 
@@ -115,16 +108,25 @@ tensor::SampleSpec SamplingState::Next(uint64_t position) {
   tensor::SampleSpec spec = resolved_.spec;
   spec.choice = static_cast<uint32_t>(choice_);
   spec.position = position;
-  spec.counts = counts_;
-  spec.bias = generated_ < resolved_.min_tokens ? early_bias_ : resolved_.bias;
+  spec.counts = generated_ == 0 ? resolved_.prompt_counts : counts_;
+  spec.bias = generated_ < resolved_.min_tokens ? resolved_.early_bias : resolved_.bias;
   return spec;
 }
 
 void SamplingState::Append(int32_t token) {
-  ++generated_;
   if (resolved_.penalises()) {
-    Count(token, true);
+    if (generated_ == 0) {
+      counts_ = resolved_.prompt_counts;
+    }
+    const auto at = std::lower_bound(
+        counts_.begin(), counts_.end(), token,
+        [](const tensor::TokenCount& count, int32_t id) { return count.token < id; });
+    tensor::TokenCount& count = at != counts_.end() && at->token == token
+                                    ? *at
+                                    : *counts_.insert(at, tensor::TokenCount{token, 0, false});
+    ++count.in_output;
   }
+  ++generated_;
 }
 
 }  // namespace fak::engine

@@ -15,8 +15,11 @@ namespace fak::engine {
 // What a request asked for, completed by the model's own defaults and then SampleSpec's (which are
 // vLLM's), and checked against the vocabulary. Immutable.
 struct ResolvedSampling {
-  tensor::SampleSpec spec;               // all that is the same for every choice and token
-  std::vector<tensor::TokenBias> bias;   // ascending ids
+  tensor::SampleSpec spec;                    // all that is the same for every choice and token
+  std::vector<tensor::TokenBias> bias;        // ascending ids
+  std::vector<tensor::TokenBias> early_bias;  // until min_tokens: stop tokens banned too
+  // Of the prompt, ascending ids; empty unless something penalises. Filled by CountPrompt().
+  std::vector<tensor::TokenCount> prompt_counts;
   std::vector<int32_t> stop_tokens;      // ascending; ends of generation and the request's own
   std::vector<int32_t> own_stop_tokens;  // ascending; the request's own
   int32_t min_tokens = 0;
@@ -35,12 +38,16 @@ struct ResolvedSampling {
                                                        const text::ModelCard& card, int32_t room,
                                                        uint64_t drawn_seed);
 
-// The part of a choice's sampling that changes token by token: counts for the penalties, and the
-// ban on stop tokens until min_tokens. Engine thread only.
+// Counts the prompt for the penalties, once for all its choices.
+void CountPrompt(std::span<const int32_t> prompt, ResolvedSampling& resolved);
+
+// The part of a choice's sampling that changes token by token: counts for the penalties, and
+// whether min_tokens were generated. Engine thread only.
 class SamplingState {
  public:
-  // resolved outlives the state.
-  SamplingState(const ResolvedSampling& resolved, int32_t choice, std::span<const int32_t> prompt);
+  // resolved, with its prompt counted, outlives the state.
+  SamplingState(const ResolvedSampling& resolved, int32_t choice)
+      : resolved_(resolved), choice_(choice) {}
 
   // The spec of the token at `position`, the next one. Views live until Append() or the next call.
   tensor::SampleSpec Next(uint64_t position);
@@ -49,13 +56,10 @@ class SamplingState {
   int32_t generated() const { return generated_; }
 
  private:
-  void Count(int32_t token, bool in_output);
-
   const ResolvedSampling& resolved_;
   const int32_t choice_;
   int32_t generated_ = 0;
-  std::vector<tensor::TokenCount> counts_;     // ascending ids; empty unless something penalises
-  std::vector<tensor::TokenBias> early_bias_;  // with the stop tokens banned
+  std::vector<tensor::TokenCount> counts_;  // of prompt and output, from the first token on
 };
 
 }  // namespace fak::engine

@@ -8,6 +8,7 @@
 #include "base/sampling_ranges.h"
 #include "base/strings.h"
 #include "wire/fields.h"
+#include "wire/unserved_fields.h"
 
 namespace fak::wire {
 namespace {
@@ -173,6 +174,15 @@ void ReadGrammar(Fields& fields, Turn& turn) {
   }
 }
 
+// Known to OpenAI's clients, and without effect on what is generated here.
+void IgnoreCommon(Fields& fields) {
+  for (const char* name : {"service_tier", "store", "metadata", "parallel_tool_calls",
+                           "reasoning_effort", "spaces_between_special_tokens", "request_id",
+                           "prompt_cache_key", "safety_identifier", "user"}) {
+    fields.Take(name);
+  }
+}
+
 void ReadCommon(Fields& fields, Turn& turn) {
   turn.model = fields.String("model").value_or("");
   ReadSampling(fields, turn.sampling);
@@ -186,6 +196,12 @@ void ReadCommon(Fields& fields, Turn& turn) {
                 "at most " + std::to_string(limits::kCacheSaltBytesMax) + " bytes are taken");
   }
   Assign(turn.return_token_ids, fields.Bool("return_token_ids"));
+  if (const auto best_of = fields.Int("best_of", 1, limits::kChoicesMax);
+      best_of && *best_of != turn.n) {
+    fields.Fail("best_of", "must equal n");
+  }
+  turn.unserved_field = TakeUnservedFields(fields);
+  IgnoreCommon(fields);
 }
 
 // Text parts become one string, as templates want it; anything else stays and is named.
@@ -288,15 +304,6 @@ void ReadChatLogprobs(Fields& fields, SamplingParams& sampling) {
   }
 }
 
-// Known to OpenAI's clients, and without effect on what is generated here.
-void IgnoreCommon(Fields& fields) {
-  for (const char* name : {"service_tier", "store", "metadata", "parallel_tool_calls",
-                           "reasoning_effort", "spaces_between_special_tokens", "request_id",
-                           "prompt_cache_key", "safety_identifier", "user"}) {
-    fields.Take(name);
-  }
-}
-
 bool ReadTokenPrompt(const Json& ids, PromptInput& prompt) {
   std::optional<std::vector<int32_t>> tokens = TokenIdsOf(ids);
   if (!tokens) {
@@ -377,7 +384,6 @@ Result<Turn> DecodeChatRequest(const Json& document) {
       document.Find("add_generation_prompt") != nullptr) {
     fields.Fail("continue_final_message", "can't be had with add_generation_prompt");
   }
-  IgnoreCommon(fields);
   TRY(fields.status());
   turn.unknown_fields = fields.Unknown();
   return turn;
@@ -398,11 +404,6 @@ Result<Turn> DecodeCompletionRequest(const Json& document) {
   Assign(turn.sampling.logprobs, fields.Int("logprobs", 0, limits::kTopLogprobsMax));
   Assign(turn.echo, fields.Bool("echo"));
   turn.suffix = fields.String("suffix");
-  if (const auto best_of = fields.Int("best_of", 1, limits::kChoicesMax);
-      best_of && *best_of != turn.n) {
-    fields.Fail("best_of", "must equal n");
-  }
-  IgnoreCommon(fields);
   TRY(fields.status());
   turn.unknown_fields = fields.Unknown();
   return turn;

@@ -39,6 +39,29 @@ TEST(DecodeChat, ReadsEveryKnownField) {
   EXPECT_EQ(turn->unknown_fields, std::vector<std::string>{"frobnicate"});
 }
 
+TEST(DecodeChat, NamesTheFirstFieldThatOnlyOthersServe) {
+  for (const char* idle :
+       {R"("modalities":["text"])", R"("bad_words":[])", R"("use_beam_search":false)",
+        R"("mirostat":0)", R"("repeat_penalty":1.0)", R"("top_n_sigma":-1)", R"("audio":null)"}) {
+    const auto turn = Chat("," + std::string(idle));
+    ASSERT_TRUE(turn) << idle;
+    EXPECT_EQ(turn->unserved_field, "") << idle;
+    EXPECT_TRUE(turn->unknown_fields.empty()) << idle;
+  }
+  for (const auto& [field, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"modalities", R"(["text","audio"])"},
+           {"bad_words", R"(["x"])"},
+           {"use_beam_search", "true"},
+           {"mirostat", "2"},
+           {"repeat_penalty", "1.1"},
+           {"allowed_token_ids", "[5]"},
+           {"truncate_prompt_tokens", "1"}}) {
+    const auto turn = Chat(",\"" + std::string(field) + "\":" + value);
+    ASSERT_TRUE(turn) << field;
+    EXPECT_EQ(turn->unserved_field, field);
+  }
+}
+
 TEST(DecodeChat, TakesNullForAbsent) {
   const auto turn = Chat(R"(,"temperature":null,"stop":null,"tools":null,"seed":null)");
   ASSERT_TRUE(turn);

@@ -97,6 +97,8 @@ struct Turn {
   int32_t priority = 0;    // lower runs earlier, as vLLM has it
   std::string cache_salt;  // as the client gave it; the tenant is folded in by the gateway
 
+  // The first field that asks for what none of our own parts does; empty: none. Upstreams may.
+  std::string unserved_field;
   // Names of the fields nobody here knows. Never refused: counted, and passed through to an
   // upstream, whose raw document still has them.
   std::vector<std::string> unknown_fields;

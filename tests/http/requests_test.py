@@ -147,6 +147,11 @@ class Requests(unittest.TestCase):
             "response_format": {"type": "json_object"},
             "guided_regex": "a",
             "grammar": "root ::= x",
+            "allowed_token_ids": [5],
+            "bad_words": ["x"],
+            "modalities": ["audio"],
+            "use_beam_search": True,
+            "repeat_penalty": 1.1,
         }.items():
             self.refused(PATHS[1], {**GOOD[PATHS[1]], field: value}, param=field)
         self.refused(PATHS[0], {"prompt": "x", "suffix": "y"}, param="suffix")

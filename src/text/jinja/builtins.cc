@@ -47,9 +47,11 @@ Result<BoundArguments> Bind(std::string_view name, std::string_view parameters,
   for (size_t i = 0; i < args.positional.size(); ++i) {
     bound.values_[i] = &args.positional[i];
   }
-  for (const auto& [key, value] : args.keywords) {
-    const auto found = std::find_if(wanted.begin(), wanted.begin() + count,
-                                    [&](const Parameter& p) { return p.name == key; });
+  for (const auto& keyword : args.keywords) {
+    const auto& [key, value] = keyword;
+    const auto found =
+        std::find_if(wanted.begin(), wanted.begin() + count,
+                     [&keyword](const Parameter& p) { return p.name == keyword.first; });
     const auto i = static_cast<size_t>(found - wanted.begin());
     if (i == count) {
       return Raise(shown + " got an unexpected keyword argument '" + key + "'");
