@@ -133,6 +133,7 @@ def probe(ride):
         "kv_events": engine.kv_events,
         "tokenizer": engine.tokens_of("fak") is not None,
         "cache_reset": engine.resets(),
+        "sleep": engine.sleeps(),
         "abort": not {"gone_stream", "gone_whole", "gone_whole_busy"} & set(engine.limits),
         **{surface: serves(engine, surface) for surface in SURFACES},
     }

@@ -106,6 +106,10 @@ class Engine:
         """Whether the engine empties its cache when asked for it directly."""
         return False
 
+    def sleeps(self):
+        """Whether the engine goes to sleep when told to directly. It is awake afterwards."""
+        return False
+
     def edited(self, body):
         """What fak makes of the bytes of a whole chat."""
         return body

@@ -84,6 +84,11 @@ class Vllm(Engine):
     def resets(self):
         return ask(self.address, "POST", "/reset_prefix_cache").status == 200
 
+    def sleeps(self):
+        slept = ask(self.address, "POST", "/sleep?level=1").status == 200
+        expect(not slept or ask(self.address, "POST", "/wake_up").status == 200, "it doesn't wake up")
+        return slept
+
     def hits(self):
         return total(self.metrics(), "vllm:prefix_cache_hits_total")
 
