@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t cut = text.empty() ? 0 : data[0] % (text.size() + 1);
   using fak::wire::Surface;
   for (const Surface surface : {Surface::kChat, Surface::kCompletion, Surface::kMessages,
-                                Surface::kResponses, Surface::kEmbedding}) {
+                                Surface::kResponses, Surface::kEmbedding, Surface::kGenerate}) {
     for (const bool streamed : {true, false}) {
       const auto sink = std::make_shared<CountingSink>();
       fak::ride::Relay relay(sink, {.surface = surface,
