@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
+#include <map>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "base/version.h"
@@ -12,6 +14,7 @@
 #include "cli/verbs.h"
 #include "engine/native_driver.h"
 #include "perf/model_bench.h"
+#include "tensor/gguf.h"
 #include "text/tokenizer.h"
 
 namespace fak::cli {
@@ -26,6 +29,15 @@ struct BenchFlags {
   std::vector<std::string> peers;  // NAME=DIR
   uint32_t repetitions = 5;
   bool json = false;
+};
+
+// What is measured, as llama-bench describes it.
+struct Subject {
+  std::string path;
+  std::string type;  // "llama 134.52 M Q4_1": the type is that of most of its bytes
+  uint64_t bytes = 0;
+  uint64_t parameters = 0;
+  uint32_t threads = 0;
 };
 
 struct Row {
@@ -64,6 +76,12 @@ Result<std::vector<perf::Peer>> PeersOf(const BenchFlags& flags) {
   return peers;
 }
 
+std::string Millions(uint64_t count) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f M", static_cast<double>(count) / 1e6);
+  return text;
+}
+
 // Rounds go ours, peer, peer, ours ...: each sees the same weather. The first round is a warm-up.
 Result<Row> RunTest(driver::EngineDriver& driver, const perf::ModelTest& test, int32_t vocabulary,
                     const std::vector<perf::Peer>& peers, const ResolvedModel& model,
@@ -84,38 +102,65 @@ Result<Row> RunTest(driver::EngineDriver& driver, const perf::ModelTest& test, i
   return row;
 }
 
-void PrintRow(const Row& row, const std::vector<perf::Peer>& peers) {
-  const std::vector<double> rates = row.ours.SamplesTs();
-  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
-  std::printf("| %-20s | %10.2f | %10.2f | %10.2f |", row.ours.test.Name().c_str(),
-              row.ours.MedianTs(), *low, *high);
+Result<Subject> Describe(const std::string& path, const engine::LoadedEngine& loaded) {
+  TRY_ASSIGN(const auto file, tensor::GgufFile::Open(path));
+  std::map<tensor::DType, uint64_t> bytes;
+  for (const tensor::GgufTensor& tensor : file->tensors()) {
+    bytes[tensor.type] += tensor.bytes;
+  }
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  Subject subject{path, "", loaded.plan.weights, loaded.card->parameters,
+                  loaded.backend->info().threads};
+  subject.type = loaded.shape.architecture + " " + Millions(subject.parameters) + " " +
+                 std::string(tensor::DTypeName(most->first));
+  return subject;
+}
+
+void PrintHead(const std::vector<perf::Peer>& peers) {
+  std::printf("| %-28s | %10s | %10s | %-10s | %7s | %-15s | %20s | %10s |", "model", "size",
+              "params", "backend", "threads", "test", "t/s", "median");
+  for (const perf::Peer& peer : peers) {
+    std::printf(" %12s | %7s |", peer.name.c_str(), "ratio");
+  }
+  std::printf("\n| %s | ---------: | ---------: | %s | ------: | %s | %s: | ---------: |",
+              std::string(28, '-').c_str(), std::string(10, '-').c_str(),
+              std::string(15, '-').c_str(), std::string(19, '-').c_str());
   for (size_t i = 0; i < peers.size(); ++i) {
-    std::printf(" %12.2f | %6.2fx |", row.peers[i].MedianTs(),
-                row.ours.MedianTs() / row.peers[i].MedianTs());
+    std::printf(" -----------: | ------: |");
+  }
+  std::printf("\n");
+}
+
+void PrintRow(const Row& row, const Subject& subject, const tensor::BackendInfo& info) {
+  char rate[64];
+  std::snprintf(rate, sizeof rate, "%.2f ± %.2f", perf::Mean(row.ours.SamplesTs()),
+                perf::Deviation(row.ours.SamplesTs()));
+  // One column more: ± has two bytes.
+  std::printf("| %-28s | %6.2f MiB | %10s | %-10s | %7u | %15s | %21s | %10.2f |",
+              subject.type.c_str(), static_cast<double>(subject.bytes) / 1048576.0,
+              Millions(subject.parameters).c_str(), (info.name + " " + info.isa).c_str(),
+              subject.threads, row.ours.test.Name().c_str(), rate, row.ours.MedianTs());
+  for (const perf::TestResult& peer : row.peers) {
+    std::printf(" %12.2f | %6.2fx |", peer.MedianTs(), row.ours.MedianTs() / peer.MedianTs());
   }
   std::printf("\n");
   std::fflush(stdout);
 }
 
 void WriteJsonRow(JsonWriter& json, const perf::TestResult& result, const std::string& engine,
-                  const std::string& model, const tensor::BackendInfo& info) {
+                  const Subject& subject, const std::string& test_time) {
   const std::vector<double> rates = result.SamplesTs();
-  double mean = 0.0;
-  for (const double rate : rates) {
-    mean += rate / static_cast<double>(rates.size());
-  }
-  double squares = 0.0;
-  for (const double rate : rates) {
-    squares += (rate - mean) * (rate - mean);
-  }
-  const double deviation =
-      rates.size() > 1 ? std::sqrt(squares / static_cast<double>(rates.size() - 1)) : 0.0;
-  json.BeginObject().Key("engine").String(engine).Key("model_filename").String(model);
-  json.Key("backends").String(info.name).Key("isa").String(info.isa);
-  json.Key("n_threads").Uint(info.threads).Key("n_prompt").Uint(result.test.n_prompt);
+  const std::vector<double> times(result.samples_ns.begin(), result.samples_ns.end());
+  json.Key("engine").String(engine).Key("cpu_info").String(perf::CpuName());
+  json.Key("model_filename").String(subject.path).Key("model_type").String(subject.type);
+  json.Key("model_size").Uint(subject.bytes).Key("model_n_params").Uint(subject.parameters);
+  json.Key("n_threads").Uint(subject.threads).Key("n_prompt").Uint(result.test.n_prompt);
   json.Key("n_gen").Uint(result.test.n_gen).Key("n_depth").Uint(result.test.n_depth);
-  json.Key("n_parallel").Uint(result.test.parallel);
-  json.Key("avg_ts").Double(mean).Key("stddev_ts").Double(deviation);
+  json.Key("n_parallel").Uint(result.test.parallel).Key("test_time").String(test_time);
+  json.Key("avg_ns").Uint(static_cast<uint64_t>(perf::Mean(times)));
+  json.Key("stddev_ns").Uint(static_cast<uint64_t>(perf::Deviation(times)));
+  json.Key("avg_ts").Double(perf::Mean(rates)).Key("stddev_ts").Double(perf::Deviation(rates));
   json.Key("median_ts").Double(result.MedianTs()).Key("samples_ns").BeginArray();
   for (const uint64_t ns : result.samples_ns) {
     json.Uint(ns);
@@ -124,7 +169,17 @@ void WriteJsonRow(JsonWriter& json, const perf::TestResult& result, const std::s
   for (const double rate : rates) {
     json.Double(rate);
   }
-  json.EndArray().EndObject();
+  json.EndArray();
+}
+
+// What only our own rows can say: how this build ran it.
+void WriteOurs(JsonWriter& json, const BenchFlags& flags, const tensor::BackendInfo& info) {
+  json.Key("build_commit").String(kVersion);
+  json.Key("backends").String(info.name).Key("isa").String(info.isa);
+  json.Key("n_batch").Uint(flags.engine.max_num_batched_tokens);
+  json.Key("n_ubatch").Uint(flags.engine.max_num_batched_tokens);
+  json.Key("type_k").String(flags.engine.kv_cache_dtype);
+  json.Key("type_v").String(flags.engine.kv_cache_dtype);
 }
 
 Status BenchModel(const BenchFlags& given) {
@@ -136,36 +191,39 @@ Status BenchModel(const BenchFlags& given) {
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   const tensor::BackendInfo info = loaded.backend->info();
   const int32_t vocabulary = loaded.card->tokenizer->vocab_size();
+  TRY_ASSIGN(const Subject subject, Describe(model.path, loaded));
   engine::NativeDriver driver(std::move(loaded), {}, Clock::Real(), RandomSource::Real(), nullptr);
   std::string out;
   JsonWriter json(out);
   json.BeginArray();
   if (!flags.json) {
-    std::printf("fak %s, %s, %s %s, %u threads; tokens a second, medians of %u runs\n", kVersion,
-                model.name.c_str(), info.name.c_str(), info.isa.c_str(), info.threads,
-                flags.repetitions);
-    std::printf("| %-20s | %10s | %10s | %10s |", "test", "median", "lowest", "highest");
-    for (const perf::Peer& peer : peers) {
-      std::printf(" %12s | %7s |", peer.name.c_str(), "ratio");
-    }
-    std::printf("\n");
+    PrintHead(peers);
   }
   uint64_t run = 0;
   for (const perf::ModelTest& test : TestsOf(flags)) {
     TRY_ASSIGN(const Row row, RunTest(driver, test, vocabulary, peers, model, info.threads,
                                       flags.repetitions, run));
     if (!flags.json) {
-      PrintRow(row, peers);
+      PrintRow(row, subject, info);
       continue;
     }
-    WriteJsonRow(json, row.ours, "fak", model.path, info);
+    const std::string test_time = FormatUtc(Clock::Real().WallNs());
+    json.BeginObject();
+    WriteJsonRow(json, row.ours, "fak", subject, test_time);
+    WriteOurs(json, flags, info);
+    json.EndObject();
     for (size_t i = 0; i < peers.size(); ++i) {
-      WriteJsonRow(json, row.peers[i], peers[i].name, model.path, info);
+      json.BeginObject();
+      WriteJsonRow(json, row.peers[i], peers[i].name, subject, test_time);
+      json.EndObject();
     }
   }
   json.EndArray();
   if (flags.json) {
     std::printf("%s\n", out.c_str());
+  } else {
+    std::printf("\nfak %s; tokens a second of %u runs: mean ± deviation, and median\n", kVersion,
+                flags.repetitions);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "perf/model_bench.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "base/child_process.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
 
@@ -170,6 +172,38 @@ double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
+}
+
+double Mean(const std::vector<double>& values) {
+  return values.empty() ? 0.0
+                        : std::accumulate(values.begin(), values.end(), 0.0) /
+                              static_cast<double>(values.size());
+}
+
+double Deviation(const std::vector<double>& values) {
+  if (values.size() < 2) {
+    return 0.0;
+  }
+  const double mean = Mean(values);
+  double squares = 0.0;
+  for (const double value : values) {
+    squares += (value - mean) * (value - mean);
+  }
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+std::string CpuName() {
+  constexpr size_t kBytesMax = 4 << 20;
+  const Result<std::string> cpus = ReadFile("/proc/cpuinfo", kBytesMax);
+  if (!cpus) {
+    return "";
+  }
+  for (const std::string_view line : Split(*cpus, '\n')) {
+    if (const auto parts = Cut(line, ": "); parts && parts->first.starts_with("model name")) {
+      return std::string(parts->second);
+    }
+  }
+  return "";
 }
 
 double TestResult::MedianTs() const {

@@ -45,6 +45,11 @@ struct Peer {
 [[nodiscard]] Result<uint64_t> RunPeerOnce(const Peer& peer, const ModelTest& test,
                                            const std::string& model_path, uint32_t threads);
 
-double Median(std::vector<double> values);
+double Median(std::vector<double> values);  // 0 of none
+double Mean(const std::vector<double>& values);
+double Deviation(const std::vector<double>& values);  // of a sample; 0 of fewer than two
+
+// What the system calls its processor; empty where it doesn't say.
+std::string CpuName();
 
 }  // namespace fak::perf
