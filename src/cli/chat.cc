@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,37 +13,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/strings.h"
-#include "cli/engine_flags.h"
-#include "cli/suggest.h"
 #include "cli/verb.h"
 #include "gateway/prepare.h"
 
 namespace fak::cli {
-
-bool LooksLikeModel(std::string_view word) {
-  if (word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
-      word.starts_with("https://")) {
-    return true;
-  }
-  const std::vector<std::string> known = KnownModels();
-  return std::find(known.begin(), known.end(), word) != known.end();
-}
-
-std::string MistypedModel(std::string_view word) {
-  constexpr std::string_view kOfNames =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-  const auto is_name = [kOfNames](std::string_view text) {
-    return !text.empty() && text.find_first_not_of(kOfNames) == std::string_view::npos;
-  };
-  const auto tagged = Cut(word, ":");
-  const bool looks_tagged = tagged && is_name(tagged->first) && is_name(tagged->second) &&
-                            std::isalpha(static_cast<unsigned char>(word.front())) != 0;
-  const std::string meant =
-      looks_tagged || is_name(word) ? DidYouMean(word, KnownModels()) : std::string();
-  return looks_tagged || !meant.empty()
-             ? "\"" + std::string(word) + "\" is no model that is known" + meant
-             : "";
-}
 
 void Interrupts::Enter(Stage stage) {
   stop_.store(false);

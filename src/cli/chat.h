@@ -18,13 +18,6 @@ struct ChatOptions {
   bool stats = false;
 };
 
-// Whether a word is a reference to a model: a path to a .gguf, an alias, hf:, pypi:, https:, or the
-// name of a pulled one.
-bool LooksLikeModel(std::string_view word);
-// Why a word that stands alone is rather a model with a slip in its name than a prompt: it is near
-// the name of one, or has the form name:tag. Empty: it is a prompt.
-std::string MistypedModel(std::string_view word);
-
 // What Ctrl-C does: it ends a pull (which goes on another time) and the loading of a model, stops
 // an answer but not the program, and says at the prompt how to leave. A second one, while an answer
 // is slow to stop, ends the program. Any thread.

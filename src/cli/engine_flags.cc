@@ -114,12 +114,28 @@ std::vector<std::string> KnownModels() {
   return names;
 }
 
+std::string DidYouMeanModel(std::string_view typed) {
+  const std::vector<std::string> known = KnownModels();
+  const std::string* nearest = Nearest(typed, known);
+  const auto tagged = Cut(typed, ":");
+  if (nearest == nullptr && tagged) {  // another size of a model that there is
+    std::vector<std::string> families;
+    for (const std::string& name : known) {
+      families.push_back(name.substr(0, name.find(':')));
+    }
+    if (const std::string* family = Nearest(tagged->first, families)) {
+      nearest = &known[static_cast<size_t>(family - families.data())];
+    }
+  }
+  return nearest == nullptr ? "" : " (did you mean " + *nearest + "?)";
+}
+
 Result<ResolvedModel> ResolveModel(const std::string& reference,
                                    const std::atomic<bool>* maybe_cancel) {
   auto entry = FindOrPull(reference, maybe_cancel, /*check=*/false);
   if (!entry) {
     const std::string meant =
-        entry.error().code == Code::kInvalidArgument ? DidYouMean(reference, KnownModels()) : "";
+        entry.error().code == Code::kInvalidArgument ? DidYouMeanModel(reference) : "";
     return Fail(meant.empty() ? std::move(entry).error()
                               : Error{Code::kInvalidArgument,
                                       "model \"" + reference + "\" is none that is known" + meant});

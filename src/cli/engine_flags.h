@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -47,6 +48,8 @@ void AddModel(CLI::App& verb, std::string& model);
 
 // Names that a person may give a model here: aliases, and what was pulled.
 std::vector<std::string> KnownModels();
+// " (did you mean gemma3:270m?)" when one of them is near, or of the same family, else empty.
+std::string DidYouMeanModel(std::string_view typed);
 
 // A model found or pulled, with progress on stderr where a person looks.
 struct ResolvedModel {

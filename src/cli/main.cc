@@ -1,7 +1,12 @@
 #include <CLI/CLI.hpp>
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -118,6 +123,19 @@ std::string Unexpected(const CLI::App& program, const CLI::App& verb, const std:
                                : "\"" + word + "\" is one word too many";
 }
 
+// What was given more often than once, where once is all that is taken; empty: nothing.
+std::string GivenTwice(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (option->get_items_expected_max() == 1 && option->count() > 1) {
+      const bool model = option->check_lname("model");
+      return option->get_name() +
+             (model ? ": give the model once, not " + fak::Join(option->results(), " and ")
+                    : ": is given more than once");
+    }
+  }
+  return "";
+}
+
 // One line, and where to read on.
 int Explain(CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {  // --help, --version
@@ -132,6 +150,9 @@ int Explain(CLI::App& program, const CLI::ParseError& error) {
   } else if (const auto inner = fak::cli::VerbNames(verb);
              !inner.empty() && error.get_name() == "RequiredError") {
     what = "needs a verb: " + fak::Join(inner, ", ");
+  } else if (const std::string twice = GivenTwice(verb);
+             !twice.empty() && error.get_name() == "ArgumentMismatch") {
+    what = twice;
   }
   std::fprintf(stderr, "%s: %s\n%s --help says more\n", path.c_str(), what.c_str(), path.c_str());
   return kWrongUsage;
@@ -154,10 +175,23 @@ int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus(
   return kWrongUsage;
 }
 
-}  // namespace
+// Every verb's answer is on stdout: what couldn't be written is no answer.
+int CheckOutput(int status) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || status != 0) {
+    return status;
+  }
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (errno == EPIPE || (poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0)) {
+    return fak::cli::kReaderGone;  // without a word, as every program in a pipe
+  }
+  const std::string why = errno == 0 ? "it can't be written" : std::strerror(errno);
+  std::fprintf(stderr, "fak: standard output: %s\n", why.c_str());
+  return fak::cli::kFailed;
+}
 
-int main(int argc, char** argv) {
-  fak::IgnoreWriteSignals();
+int ParseAndRun(int argc, char** argv) {
   CLI::App program("fak serves large language models: natively, or in front of other engines.",
                    "fak");
   program.set_version_flag("--version", std::string("fak ") + fak::kVersion);
@@ -196,4 +230,11 @@ int main(int argc, char** argv) {
                  error.code().message().c_str());
     return fak::cli::kFailed;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fak::IgnoreWriteSignals();
+  return CheckOutput(ParseAndRun(argc, argv));
 }

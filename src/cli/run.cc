@@ -15,6 +15,7 @@
 #include "base/signal.h"
 #include "cli/chat.h"
 #include "cli/engine_flags.h"
+#include "cli/first_word.h"
 #include "cli/number_flag.h"
 #include "cli/verbs.h"
 
@@ -23,19 +24,33 @@ namespace {
 
 struct RunFlags {
   EngineFlags engine;
+  bool model_was_typed = false;     // on the command line, as --model
   std::vector<std::string> prompt;  // words; joined by blanks
   ChatOptions chat;
 };
 
-// A first word that names a model is one, whatever --model or the environment say.
+// Which of the words are the prompt. A first word that names a model is one, whatever the
+// environment and the file say.
 Status SplitPrompt(RunFlags& flags) {
-  if (!flags.prompt.empty() && LooksLikeModel(flags.prompt.front())) {
-    flags.engine.model = flags.prompt.front();
-    flags.prompt.erase(flags.prompt.begin());
-  } else if (flags.prompt.size() == 1 && flags.engine.model.empty()) {
-    if (const std::string mistyped = MistypedModel(flags.prompt.front()); !mistyped.empty()) {
-      return Fail(Code::kInvalidArgument, mistyped + "; --model beside it makes it a prompt");
+  if (flags.prompt.empty()) {
+    return {};
+  }
+  const std::string& first = flags.prompt.front();
+  const FirstWord read = ReadFirstWord(first, /*alone=*/flags.prompt.size() == 1);
+  if (read.kind == FirstWord::Kind::kModel) {
+    if (flags.model_was_typed) {
+      return Fail(Code::kInvalidArgument,
+                  "\"" + first + "\" and --model " + flags.engine.model +
+                      ": give the model once (a prompt in quotes may begin with its name)",
+                  "--model");
     }
+    flags.engine.model = first;
+    flags.prompt.erase(flags.prompt.begin());
+  } else if (!flags.model_was_typed && !read.note.empty()) {
+    if (read.kind == FirstWord::Kind::kMistypedModel) {
+      return Fail(Code::kInvalidArgument, read.note + "; --model beside it makes it a prompt");
+    }
+    std::fprintf(stderr, "fak: taken as a prompt: %s\n", read.note.c_str());
   }
   return {};
 }
@@ -116,6 +131,8 @@ std::function<ExitStatus()> AddRun(CLI::App& program) {
       "  fak run                                chat with the default model\n"
       "  fak run \"Why is the sky blue?\"         one answer\n"
       "  echo 'Summarise: ...' | fak run smollm2 --temp 0 --stats");
+  verb->parse_complete_callback(
+      [verb, flags] { flags->model_was_typed = verb->get_option("--model")->count() > 0; });
   return [flags]() -> ExitStatus {
     const Status ran = Run(*flags);
     return ran ? 0 : PrintError(ran.error());

@@ -376,6 +376,7 @@ Status Serve(const ServeFlags& flags) {
   log.file = flags.log_file;
   log.async = true;
   TRY(StartLog(log));
+  TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
   TRY(RefuseTypedModel(flags));
   TRY(RefuseNativeFlags(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));

@@ -30,7 +30,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string DidYouMean(std::string_view typed, std::span<const std::string> words) {
+const std::string* Nearest(std::string_view typed, std::span<const std::string> words) {
   constexpr size_t kTypedMax = 64;  // nobody means a longer one
   const std::string* nearest = nullptr;
   size_t least = 2 + typed.size() / 4;  // what is farther was not meant
@@ -42,6 +42,11 @@ std::string DidYouMean(std::string_view typed, std::span<const std::string> word
       least = distance;
     }
   }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view typed, std::span<const std::string> words) {
+  const std::string* nearest = Nearest(typed, words);
   return nearest == nullptr ? "" : " (did you mean " + *nearest + "?)";
 }
 

@@ -6,7 +6,9 @@
 
 namespace fak::cli {
 
-// " (did you mean --port?)" when one of the words is that near to what was typed, else empty.
+// The word that is so near to what was typed that it was meant; null: none is.
+const std::string* Nearest(std::string_view typed, std::span<const std::string> words);
+// " (did you mean --port?)" when there is one, else empty.
 std::string DidYouMean(std::string_view typed, std::span<const std::string> words);
 
 }  // namespace fak::cli

@@ -264,6 +264,13 @@ Result<std::string> ReadKeyFile(const std::string& path) {
   return key;
 }
 
+Status CheckUpstreams(const UpstreamFlags& flags) {
+  for (const std::string& text : SplitUpstreams(flags.upstreams)) {
+    TRY(ride::ParseUpstream(text));
+  }
+  return {};
+}
+
 Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags) {
   const std::vector<std::string> upstreams = SplitUpstreams(flags.upstreams);
   if (upstreams.size() > limits::kUpstreamsMax) {

@@ -28,6 +28,9 @@ struct UpstreamFlags {
 // A key from a file, which is never logged: its first line.
 [[nodiscard]] Result<std::string> ReadKeyFile(const std::string& path);
 
+// Whether each --upstream is one, as far as its text says.
+[[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
+
 // One spec an --upstream, with its key and what the operator allows. One value may have several
 // with commas between, as the environment's does. kInvalidArgument: two of one name, a key for
 // nobody, one key or model for several.

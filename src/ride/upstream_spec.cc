@@ -16,10 +16,33 @@ bool IsName(std::string_view name) {
   });
 }
 
+// The part of a path that clients append to a base URL, where one was pasted with it; empty: none.
+std::string_view PastedEndpoint(std::string_view path) {
+  constexpr std::string_view kEndpoints[] = {
+      "/v1/chat/completions", "/v1/completions", "/v1/messages",     "/v1/responses",
+      "/v1/embeddings",       "/v1/models",      "/chat/completions"};
+  while (path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  for (const std::string_view endpoint : kEndpoints) {
+    if (path.ends_with(endpoint)) {
+      return endpoint;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
   driver::ReplicaSpec spec;
+  if (const size_t query = text.find('?'); query != std::string::npos) {
+    // Not quoted: it is likely to hold a key.
+    return Fail(Code::kInvalidArgument,
+                text.substr(0, query) +
+                    ": an upstream's URL has no query (\"?...\"); a key goes into "
+                    "--upstream-api-key-file");
+  }
   std::string_view rest = text;
   const size_t scheme = rest.find("://");
   if (scheme == std::string_view::npos) {
@@ -50,6 +73,10 @@ Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
   }
   spec.url = rest;
   TRY_ASSIGN(const net::Url url, net::ParseUrl(spec.url));
+  if (const std::string_view endpoint = PastedEndpoint(url.target); !endpoint.empty()) {
+    return Fail(Code::kInvalidArgument, text + ": leave out " + std::string(endpoint) +
+                                            ": each request's own path follows this URL");
+  }
   if (spec.name.empty()) {
     spec.name = url.origin.HostHeader();
   }

@@ -50,5 +50,30 @@ TEST(ParseUpstream, SaysHowAUrlWithoutASchemeIsMeant) {
   EXPECT_THAT(ParseUpstream("a=").error().detail, ::testing::Not(::testing::HasSubstr("mean")));
 }
 
+TEST(ParseUpstream, SaysWhichPartOfAPastedUrlToLeaveOut) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"http://a/v1/chat/completions", "leave out /v1/chat/completions:"},
+      {"b=vllm+http://a/v1/completions/", "leave out /v1/completions:"},
+      {"http://a/anthropic/v1/messages", "leave out /v1/messages:"},
+      {"http://a/api/chat/completions", "leave out /chat/completions:"},
+  };
+  for (const auto& [text, said] : kCases) {
+    const auto spec = ParseUpstream(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error().detail, ::testing::HasSubstr(said));
+  }
+  EXPECT_TRUE(ParseUpstream("http://a/completions-of-mine/v1"));
+}
+
+TEST(ParseUpstream, RefusesAQueryWithoutShowingIt) {
+  for (const char* text : {"http://a/v1?key=SECRET", "a=b=http://a?key=SECRET", "a:1?key=SECRET",
+                           "tgi+http://a:x?key=SECRET"}) {
+    const auto spec = ParseUpstream(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_THAT(spec.error().detail, ::testing::HasSubstr("no query"));
+    EXPECT_THAT(spec.error().detail, ::testing::Not(::testing::HasSubstr("SECRET")));
+  }
+}
+
 }  // namespace
 }  // namespace fak::ride

@@ -1,5 +1,7 @@
 """Verbs, --help, and where a flag's value comes from (docs/decisions/0007-flags.md)."""
+import os
 import re
+import subprocess
 
 import support
 
@@ -31,6 +33,14 @@ class Flags(support.CliTest):
         self.assertIn("did you mean http://127.0.0.1:1?", said)
         self.assertNotIn("NAME", said)
 
+    def test_a_pasted_url_is_refused_with_what_to_leave_out(self):
+        for words in (["probe"], ["serve", "smollm2", "--upstream"]):
+            said = self.one_line(self.fak(*words, "http://127.0.0.1:1/v1/chat/completions", status=1)[1])
+            self.assertIn("leave out /v1/chat/completions", said)
+            said = self.one_line(self.fak(*words, "http://127.0.0.1:1/v1?key=SECRET", status=1)[1])
+            self.assertIn("has no query", said)
+            self.assertNotIn("SECRET", said)
+
     def test_a_wrong_verb_is_named(self):
         for words in (["srve"], ["srve", "--help"], ["--config", "x", "srve"], ["help", "srve"]):
             said = self.fak(*words, status=2)[1]
@@ -53,6 +63,27 @@ class Flags(support.CliTest):
             shown = self.fak(*words, status=2)[1]
             self.assertIn(said, shown)
             self.assertIn("--help says more", shown)
+
+    def test_what_is_given_more_than_once_is_named(self):
+        for words, said in ((["serve", "smollm2", "--model", "gemma3:270m"], "--model: give the model once, not "),
+                            (["serve", "--port", "1", "--port", "2"], "--port: is given more than once")):
+            shown = self.fak(*words, status=2)[1]
+            self.assertIn(f"fak serve: {said}", shown)
+            self.assertEqual("smollm2 and gemma3:270m" in shown or "gemma3:270m and smollm2" in shown,
+                             "smollm2" in words)
+
+    def test_what_cannot_be_written_is_said(self):
+        for words in (["list"], ["capabilities"], ["help"], ["inspect", self.model], ["tokenize", self.model, "hi", "--ids"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([support.FAK, *map(str, words)], stdout=full, stderr=subprocess.PIPE,
+                                      stdin=subprocess.DEVNULL, text=True, env=self.env)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertEqual(self.one_line(done.stderr), "fak: standard output: No space left on device")
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([support.FAK, "list"], stdout=writer, stderr=subprocess.PIPE, env=self.env)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (141, b""))
 
     def test_other_programs_verbs_are_known(self):
         for other, ours in (("version", "--version"), ("models", "list"), ("ps", "list"), ("remove", "rm")):

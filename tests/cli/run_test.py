@@ -80,12 +80,36 @@ class Run(support.CliTest):
         self.assertIn(f"chat template  {len(template.read_text())} bytes", shown)
 
     def test_a_word_that_is_rather_a_model_is_no_prompt(self):
-        for word, said in (("smolm2", "did you mean smollm2?"), ("gemma3:1b", "gemma3:1b"),
-                           ("gemma3", "did you mean gemma3:270m?")):
-            shown = self.one_line(self.fak("run", word, status=1)[1])
-            self.assertIn(f'"{word}" is no model that is known', shown)
+        for word, said in (("smolm2", "did you mean smollm2?"), ("gemma3:1b", "did you mean gemma3:270m?"),
+                           ("gemma3", "did you mean gemma3:270m?"), ("llama3:8b", "llama3:8b"),
+                           ("smollm3 hi", "did you mean smollm2?"), ("gemma3:1b hi", "did you mean gemma3:270m?"),
+                           ("qwen2.5-coder hi", "did you mean qwen2.5-coder:0.5b?")):
+            shown = self.one_line(self.fak("run", *word.split(), status=1)[1])
+            self.assertIn(f'"{word.split()[0]}" is no model that is known', shown)
             self.assertIn(said, shown)
         self.assertGreater(len(self.answer("smolm2")), 1)
+
+    def test_a_first_word_that_may_be_a_model_is_never_silently_a_prompt(self):
+        (self.folder / "notes.md").write_text("Once upon a time\n")
+        config = self.folder / "c.toml"
+        config.write_text(f'[run]\nmodel = "{self.model}"\nn = 4\n'.replace("n = 4", "max-tokens = 4"))
+        for words, said in ((["gem", "stones"], "(did you mean gemma3:270m?)"), (["llama3:8b", "hi"], '"llama3:8b"'),
+                            (["notes.md", "hi"], '"notes.md" is a file, but no GGUF'), (["notes.md"], "no GGUF")):
+            shown = self.one_line(self.fak("run", *words, "--config", config)[1])
+            self.assertIn("taken as a prompt: ", shown)
+            self.assertIn(said, shown)
+        for words in (["why", "is", "it"], ["Small", "models"], ["smollm3 in one argument"], ["a:", "b"]):
+            self.assertEqual(self.fak("run", *words, "--config", config)[1], "", words)
+        model = self.folder / "no-ending"
+        model.write_bytes(self.model.read_bytes())
+        self.assertEqual(self.fak("run", "no-ending", "hello", "--temp", "0", "-n", "8")[0],
+                         self.fak("run", self.model, "hello", "--temp", "0", "-n", "8")[0])
+
+    def test_a_model_given_twice_is_not_dropped(self):
+        said = self.one_line(self.fak("run", "smollm2", "hi", "--model", "gemma3:270m", status=2)[1])
+        self.assertIn('"smollm2" and --model gemma3:270m: give the model once', said)
+        self.assertIn("first.gguf", self.fak("run", "first.gguf", "hi", status=1,
+                                             env={"FAK_MODEL": "other.gguf"})[1])
 
     def test_a_full_disk_is_said(self):
         with open("/dev/full", "w") as full:
