@@ -47,6 +47,11 @@ inline Result<TextRef> TextArgument(const Value& value, std::string_view what) {
   return value.text_ref();
 }
 
+// Where to end making pieces that are paid for when all are there: one more than can be.
+inline int64_t PiecesMost(size_t steps_left) {
+  return static_cast<int64_t>(steps_left) + 1;
+}
+
 // Texts as a list value.
 inline Result<Value> MakeTexts(Budget& budget, std::vector<Text> texts) {
   std::vector<Value> items;

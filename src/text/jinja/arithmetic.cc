@@ -142,9 +142,10 @@ Result<Value> AddTexts(Budget& budget, const Value& a, const Value& b) {
 }
 
 Result<Value> AddLists(Budget& budget, const Value& a, const Value& b) {
+  TRY(budget.Steps(a.list()->items.size() + b.list()->items.size()));
   std::vector<Value> items = a.list()->items;
   items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
-  return MakeListValue(budget, std::move(items), a.list()->form);
+  return MakeList(std::move(items), a.list()->form);
 }
 
 // A text or list, `count` times.

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "base/limits.h"
 #include "text/chat_template.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/evaluator.h"
 #include "text/jinja/parser.h"
 
@@ -114,6 +118,10 @@ TEST(TemplateBounds, EndLoopsAndRecursions) {
       "{% macro m() %}{% call m() %}{{ caller }}{% endcall %}{{ caller() }}{% endmacro %}"
       "{% call m() %}{% endcall %}",
       "kTemplateEvalDepthMax");
+  // A key that holds one tuple 2^60 times.
+  ExpectTooManySteps(
+      "{% set ns = namespace(t=(1,)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}"
+      "{% endfor %}{{ {ns.t: 1} }}");
   // A list that grows while it is walked.
   ExpectTooManySteps("{% set l = [1] %}{% for x in l %}{% set _ = l.append(x) %}{% endfor %}");
   ExpectTooManySteps("{% set ns = namespace(s='" + std::string(100'000, 'a') + "') %}" + kLoop +
@@ -127,7 +135,6 @@ TEST(TemplateBounds, RefuseHugeTexts) {
            std::string("{% set ns.s = ns.s ~ ns.s %}"),
            std::string("{% set ns.s = ns.s * 2 %}"),
            std::string("{% set ns.s = [ns.s, ns.s] | join %}"),
-           std::string("{% set ns.s = [ns.s, ns.s] | tojson %}"),
            std::string("{% set ns.s = '%s%s' % (ns.s, ns.s) %}"),
            std::string("{% set ns.s = '{0}{0}'.format(ns.s) %}"),
            std::string("{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}"),
@@ -135,6 +142,7 @@ TEST(TemplateBounds, RefuseHugeTexts) {
        }) {
     ExpectBound(kDouble + body + "{% endfor %}", "kTemplateOutputBytesMax");
   }
+  ExpectBound(kDouble + "{% set ns.s = [ns.s, ns.s] | tojson %}{% endfor %}", "kTemplateStepsMax");
   for (const char* expression : {
            "'a' * 99999999999",
            "('a' * 1000) | replace('a', 'b' * 100000)",
@@ -230,6 +238,137 @@ TEST(TemplateBounds, SearchesAreLinear) {
   const Result<RenderedPrompt> prompt = ParseAndRender(kSource);
   ASSERT_TRUE(prompt.has_value()) << prompt.error().detail;
   EXPECT_EQ(prompt->text, "False-1-10True11False");
+}
+
+// What is done with a text: `{text}` stands for it.
+struct Use {
+  std::string name;
+  std::string expression;
+  // Takes constant time, or as long as its short argument.
+  bool is_constant = false;
+};
+
+bool IsAmong(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The arguments that a builtin can't do without.
+std::string ArgumentsOf(const jinja::Builtin& builtin) {
+  static const std::map<std::string_view, std::string> kOwn = {
+      {"format", "('x')"},     {"map", "('upper')"},     {"select", "('lower')"},
+      {"reject", "('lower')"}, {"indent", "(blank=1)"},  {"selectattr", "('x')"},
+      {"rejectattr", "('x')"}, {"join", "([s, s])"},     {"attr", "('x')"},
+      {"batch", "(2)"},        {"slice", "(2)"},         {"center", "(9)"},
+      {"ljust", "(9)"},        {"rjust", "(9)"},         {"zfill", "(9)"},
+      {"divisibleby", "(3)"},  {"replace", "('b', 'c')"}};
+  if (const auto own = kOwn.find(builtin.name); own != kOwn.end()) {
+    return own->second;
+  }
+  return builtin.parameters.empty() || builtin.parameters.find('?') < builtin.parameters.find(' ')
+             ? ""
+             : "(t)";
+}
+
+std::vector<Use> UsesByBuiltins() {
+  std::vector<Use> uses;
+  for (const jinja::Builtin& filter : jinja::AllFilters()) {
+    const bool is_constant = IsAmong({"attr", "d", "default", "string"}, filter.name);
+    std::string arguments = filter.name == "join" ? "" : ArgumentsOf(filter);
+    uses.push_back({"filter " + std::string(filter.name),
+                    "s | " + std::string(filter.name) + arguments, is_constant});
+  }
+  for (const jinja::Builtin& test : jinja::AllTests()) {
+    const bool is_constant = IsAmong(
+        {"defined", "undefined", "none", "boolean", "true", "false", "integer", "float", "number",
+         "string", "mapping", "sequence", "iterable", "callable", "escaped", "filter", "test"},
+        test.name);
+    const bool is_symbol = test.name.find_first_of("<>=!") != std::string_view::npos;
+    uses.push_back({"test " + std::string(test.name),
+                    is_symbol ? "s " + std::string(test.name) + " t"
+                              : "s is " + std::string(test.name) + ArgumentsOf(test),
+                    is_constant});
+  }
+  for (const jinja::Builtin& method : jinja::AllTextMethods()) {
+    uses.push_back({"method " + std::string(method.name),
+                    "s." + std::string(method.name) +
+                        (ArgumentsOf(method).empty() ? "()" : ArgumentsOf(method))});
+  }
+  return uses;
+}
+
+std::vector<Use> AllUses() {
+  std::vector<Use> uses = UsesByBuiltins();
+  for (const char* expression : {"s + t",
+                                 "s ~ t",
+                                 "s * 2",
+                                 "s % 1",
+                                 "'%s' % s",
+                                 "'%r' % s",
+                                 "'%.1s' % s",
+                                 "s[1]",
+                                 "s[1:]",
+                                 "s[::2]",
+                                 "s < t",
+                                 "t in s",
+                                 "[s] == [t]",
+                                 "{s: 1}",
+                                 "{}[s]",
+                                 "{t: 1}[s]",
+                                 "s in {t: 1}",
+                                 "{t: 1}.get(s)",
+                                 "{t: 1}.setdefault(s)",
+                                 "{}.pop(s, 1)",
+                                 "dict([(s, 1)])",
+                                 "[s] | string",
+                                 "[s] | tojson",
+                                 "[s, t] | sort",
+                                 "[s, t] | unique | list",
+                                 "[s, t] | max",
+                                 "{s: 1, t: 1} | dictsort",
+                                 "[t].count(s)",
+                                 "[t].index(s)",
+                                 "'{}'.format(s)",
+                                 "'{!r}'.format(s)",
+                                 "'{:.1}'.format(s)",
+                                 "'a'.center(9, s)",
+                                 "'a'.strip(s)",
+                                 "'a' | trim(s)",
+                                 "'a'.split(s)",
+                                 "'a'.find(s)",
+                                 "'a'.count(s)",
+                                 "strftime_now(s)",
+                                 "[1] | map(attribute=s) | list",
+                                 "[1] | sort(attribute=s)",
+                                 "'' | replace('', s)",
+                                 "s.startswith(t)",
+                                 "s.removesuffix(t)",
+                                 "(s | escape) + t",
+                                 "namespace(a=1)[s]"}) {
+    uses.push_back({expression, expression});
+  }
+  return uses;
+}
+
+jinja::Value TextOf(std::string_view unit, size_t bytes) {
+  return jinja::Value::String(Repeat(unit, bytes / unit.size()));
+}
+
+// Every filter, test and method, and whatever else looks at a text, is paid for by its bytes.
+TEST(TemplateBounds, EveryUseOfATextIsPaidFor) {
+  constexpr size_t kBytes = 1'000'000;
+  constexpr int kSteps = kBytes / 300;
+  for (const Use& use : AllUses()) {
+    const auto parsed = jinja::ParseTemplate("{% set x = " + use.expression + " %}");
+    ASSERT_TRUE(parsed.has_value()) << use.expression << parsed.error().detail;
+    jinja::Evaluator evaluator(**parsed, {}, kSteps);
+    evaluator.Define("s", TextOf("a", kBytes));
+    evaluator.Define("t", TextOf("a", kBytes));
+    const Result<jinja::Text> text = evaluator.Run();
+    const bool is_paid =
+        !text && text.error().detail.find("kTemplateStepsMax") != std::string::npos;
+    EXPECT_NE(is_paid, use.is_constant)
+        << use.name << ": " << use.expression << ": " << (text ? "" : text.error().detail);
+  }
 }
 
 }  // namespace

@@ -24,10 +24,16 @@ Status Budget::Write(size_t bytes) {
   return Steps(bytes / kWrittenBytesAStep);
 }
 
+Status Budget::Write(const Text& text) {
+  TRY(Pieces(text.user.size()));
+  return Write(text.bytes.size());
+}
+
 Status Budget::WriteRepeated(size_t bytes, size_t count) {
   if (count != 0 && bytes > limits::kTemplateOutputBytesMax / count) {
     return CheckSize(limits::kTemplateOutputBytesMax + 1);
   }
+  TRY(Pieces(count));
   return Write(bytes * count);
 }
 
@@ -42,7 +48,7 @@ Status Budget::TooDeep() {
 }
 
 Result<Value> MakeText(Budget& budget, Text text) {
-  TRY(budget.Write(text.bytes.size()));
+  TRY(budget.Write(text));
   return Value(std::move(text));
 }
 

@@ -23,14 +23,23 @@ class Budget {
     steps_left_ -= count;
     return {};
   }
-  // Bytes read (searched, compared).
+  // Bytes searched or compared.
   [[nodiscard]] Status Scan(size_t bytes) { return Steps(bytes / kScannedBytesAStep); }
+  // Bytes looked at character by character.
+  [[nodiscard]] Status Decode(size_t bytes) { return Steps(bytes / kDecodedBytesAStep); }
+  // Short runs of bytes, found or copied one by one.
+  [[nodiscard]] Status Pieces(size_t count) { return Steps(count / kPiecesAStep); }
   // Whether a text may have this size.
   [[nodiscard]] Status CheckSize(size_t bytes) const;
   // Bytes of a new text, whose size is checked. Sums up to a few GB a render at most.
   [[nodiscard]] Status Write(size_t bytes);
+  // The same for a copy of a text with its marks.
+  [[nodiscard]] Status Write(const Text& text);
   // The same for the product of a text's size and a count, which may overflow.
   [[nodiscard]] Status WriteRepeated(size_t bytes, size_t count);
+
+  // For what makes elements before they are counted: how many can still be paid.
+  size_t steps_left() const { return steps_left_; }
 
   // One level of recursion while it lives.
   class Level {
@@ -48,13 +57,19 @@ class Budget {
   };
 
  private:
-  static constexpr size_t kScannedBytesAStep = 512;
+  // What takes about as long as a node of the tree, some 100 ns, at most.
+  static constexpr size_t kDecodedBytesAStep = 4;
+  static constexpr size_t kScannedBytesAStep = 64;
   static constexpr size_t kWrittenBytesAStep = 256;
+  static constexpr size_t kPiecesAStep = 8;
   static Status TooManySteps();
   static Status TooDeep();
   size_t steps_left_;
   int depth_ = 0;
 };
+
+// Of a number with hundreds of digits, made by printf.
+constexpr size_t kFloatTextSteps = 16;
 
 // A finished text as a value, paid for.
 [[nodiscard]] Result<Value> MakeText(Budget& budget, Text text);

@@ -33,6 +33,14 @@ class BoundArguments {
   const CallArguments* all_ = nullptr;
 };
 
+// How a call is paid for by the size of what it is given: each text among `self` and the arguments
+// by its bytes, each list and dict by its elements.
+enum class Charge {
+  kDecode,  // texts at the price of a walk over their characters
+  kScan,    // texts at the price of a search
+  kItself,  // no: it takes constant time, or pays for what it does
+};
+
 // A filter, test, method or function of ours. `self` is the filtered value, the tested value or the
 // object of the method; undefined for functions.
 struct Builtin {
@@ -41,12 +49,18 @@ struct Builtin {
   // that the function looks at the arguments itself.
   std::string_view parameters;
   Result<Value> (*function)(Evaluator& evaluator, const Value& self, const BoundArguments& args);
+  Charge charge = Charge::kDecode;
 };
 
 // Sorts the arguments to the parameters. `name` is for the error. The arguments must outlive the
 // result.
 [[nodiscard]] Result<BoundArguments> Bind(std::string_view name, std::string_view parameters,
                                           const CallArguments& args);
+
+// All that work on texts or any value, for a test that each is paid for.
+std::vector<Builtin> AllFilters();
+std::vector<Builtin> AllTests();
+std::vector<Builtin> AllTextMethods();
 
 // Null when there is none of that name.
 const Builtin* FindFilter(std::string_view name);

@@ -122,6 +122,9 @@ bool IsPrintable(char32_t c) {
 }
 
 bool IsLetter(char32_t c) {
+  if (c < 0x80) {
+    return IsUpper(c) || IsLower(c);
+  }
   const utf8proc_category_t category = Category(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
@@ -136,15 +139,21 @@ bool IsDigit(char32_t c) {
 }
 
 bool IsUpper(char32_t c) {
+  if (c < 0x80) {
+    return c >= 'A' && c <= 'Z';
+  }
   return Category(c) == UTF8PROC_CATEGORY_LU;
 }
 
 bool IsLower(char32_t c) {
+  if (c < 0x80) {
+    return c >= 'a' && c <= 'z';
+  }
   return Category(c) == UTF8PROC_CATEGORY_LL;
 }
 
 bool IsTitle(char32_t c) {
-  return Category(c) == UTF8PROC_CATEGORY_LT;
+  return c >= 0x80 && Category(c) == UTF8PROC_CATEGORY_LT;
 }
 
 bool IsCaseIgnorable(char32_t c) {

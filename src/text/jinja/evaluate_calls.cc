@@ -54,6 +54,7 @@ Value LoopAttribute(const LoopState& loop, std::string_view name) {
 
 Result<Value> Evaluator::GetAttribute(const Value& object, const Value& name) {
   const std::string& bytes = name.text().bytes;
+  TRY(budget_.Scan(bytes.size()));
   if (object.is_undefined()) {
     return RaiseUndefined(object);
   }
@@ -87,6 +88,7 @@ Result<Value> Evaluator::GetItem(const Value& object, const Value& key) {
   if (object.is_undefined()) {
     return RaiseUndefined(object);
   }
+  TRY(PayForKey(budget_, key));
   TRY_ASSIGN(const std::optional<Value> found, Subscript(budget_, object, key));
   if (found) {
     return *found;
@@ -103,9 +105,28 @@ Result<Value> Evaluator::GetItem(const Value& object, const Value& key) {
   return Value::MakeUndefined(DescribeObject(object) + " has no such element");
 }
 
+Status Evaluator::PayForInput(const Value& value, Charge charge) {
+  const size_t bytes = value.is_string()    ? value.text().bytes.size()
+                       : value.is_big_int() ? value.big_int().digits->size()
+                                            : 0;
+  TRY(charge == Charge::kScan ? budget_.Scan(bytes) : budget_.Decode(bytes));
+  return budget_.Steps(value.is_list()   ? value.list()->items.size()
+                       : value.is_dict() ? value.dict()->entries().size()
+                                         : 0);
+}
+
 Result<Value> Evaluator::CallBuiltin(const Builtin& builtin, const Value& self,
                                      const CallArguments& args) {
   TRY(budget_.Steps());
+  if (builtin.charge != Charge::kItself) {
+    TRY(PayForInput(self, builtin.charge));
+    for (const Value& value : args.positional) {
+      TRY(PayForInput(value, builtin.charge));
+    }
+    for (const auto& [name, value] : args.keywords) {
+      TRY(PayForInput(value, builtin.charge));
+    }
+  }
   TRY_ASSIGN(const BoundArguments bound, Bind(builtin.name, builtin.parameters, args));
   return builtin.function(*this, self, bound);
 }
@@ -185,6 +206,7 @@ Result<Value> Evaluator::CallLoop(const LoopState& loop, const CallArguments& ar
 Result<Value> Evaluator::CallMacro(const Callable& macro, const CallArguments& args) {
   const Budget::Level level(budget_);
   TRY(level.Check());
+  TRY(budget_.Scan(macro.macro->name.size()));
   auto scope = std::make_shared<Scope>();
   scope->parent = macro.scope;
   scope->depth = macro.scope->depth + 1;
@@ -202,6 +224,8 @@ Result<Value> Evaluator::CallMacro(const Callable& macro, const CallArguments& a
 }
 
 Result<void> Evaluator::BindMacro(const MacroDef& macro, const CallArguments& args) {
+  // Every parameter looks through the keywords.
+  TRY(budget_.Pieces(macro.parameters.size() * args.keywords.size()));
   std::vector<bool> is_used(args.keywords.size(), false);
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     const Value* given = i < args.positional.size() ? &args.positional[i] : nullptr;
@@ -226,6 +250,7 @@ Result<void> Evaluator::BindParameter(const MacroDef& macro, size_t i, const Val
   } else if (i >= first_default) {
     TRY_ASSIGN(value, Eval(*macro.defaults[i - first_default]));
   } else {
+    TRY(budget_.Scan(template_.names[symbol].size()));
     value = Value::MakeUndefined("parameter '" + template_.names[symbol] + "' was not provided");
   }
   return Assign(Target{Target::Kind::kName, 0, symbol, {}, {}}, value);

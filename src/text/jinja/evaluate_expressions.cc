@@ -68,6 +68,7 @@ Result<Value> Evaluator::EvalName(const Expr& expr) {
     callable->builtin = function;
     return Value(std::move(callable));
   }
+  TRY(budget_.Scan(expr.name.size()));
   return Value::MakeUndefined("'" + expr.name + "' is undefined");
 }
 
@@ -86,9 +87,7 @@ Result<Value> Evaluator::EvalDict(const Expr& expr) {
   for (size_t i = 0; i < expr.children.size(); i += 2) {
     TRY_ASSIGN(Value key, Eval(*expr.children[i]));
     TRY_ASSIGN(Value value, Eval(*expr.children[i + 1]));
-    if (!IsHashable(key)) {
-      return Raise("unhashable type: '" + std::string(TypeName(key)) + "'");
-    }
+    TRY(CheckKey(budget_, key));
     dict->Set(std::move(key), std::move(value));
   }
   return Value(std::move(dict));
@@ -207,6 +206,7 @@ Result<CallArguments> Evaluator::EvalArguments(const Arguments* args) {
   }
   for (const Arguments::Keyword& keyword : args->keywords) {
     TRY_ASSIGN(Value value, Eval(*keyword.value));
+    TRY(budget_.Scan(keyword.name.size()));
     out.keywords.emplace_back(keyword.name, std::move(value));
   }
   if (args->rest_keywords != nullptr) {
@@ -218,6 +218,7 @@ Result<CallArguments> Evaluator::EvalArguments(const Arguments* args) {
 Result<void> Evaluator::AddRestPositional(const Expr& rest, CallArguments* out) {
   TRY_ASSIGN(const Value value, Eval(rest));
   TRY_ASSIGN(const ListRef list, Iterate(budget_, value));
+  TRY(budget_.Steps(list->items.size()));
   out->positional.insert(out->positional.end(), list->items.begin(), list->items.end());
   return {};
 }
@@ -231,6 +232,8 @@ Result<void> Evaluator::AddRestKeywords(const Expr& rest, CallArguments* out) {
     if (!entry.first.is_string()) {
       return Raise("keywords must be strings");
     }
+    TRY(budget_.Steps());
+    TRY(budget_.Scan(entry.first.text().bytes.size()));
     out->keywords.emplace_back(entry.first.text().bytes, entry.second);
   }
   return {};

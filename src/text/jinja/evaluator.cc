@@ -175,7 +175,7 @@ Result<Evaluator::Flow> Evaluator::Exec(const Stmt& stmt) {
 
 Result<void> Evaluator::Print(const Value& value) {
   TRY_ASSIGN(const TextRef text, Str(budget_, value));
-  TRY(budget_.Write(text->bytes.size()));
+  TRY(budget_.Write(*text));
   out_->Append(*text);
   return budget_.CheckSize(out_->size());
 }
@@ -366,6 +366,7 @@ Result<void> Evaluator::AssignAttribute(const Target& target, const Value& value
     return Raise("cannot assign attribute on non-namespace object");
   }
   const Value space = *found;
+  TRY(PayForKey(budget_, target.attribute));
   WillChange(space);
   space.space()->attributes.Set(target.attribute, value);
   return {};

@@ -125,6 +125,7 @@ class Evaluator {
   const Value* Lookup(Symbol symbol, size_t* looked_at) const;
   void KeepScope(const std::shared_ptr<Scope>& scope);
   Result<Value> CallBuiltin(const Builtin& builtin, const Value& self, const CallArguments& args);
+  Status PayForInput(const Value& value, Charge charge);
   Result<Value> CallMacro(const Callable& macro, const CallArguments& args);
   Result<void> BindMacro(const MacroDef& macro, const CallArguments& args);
   Result<void> BindParameter(const MacroDef& macro, size_t i, const Value* given);

@@ -30,6 +30,7 @@ Result<Value> FilterCase(Evaluator& evaluator, const Value& self, const Args&) {
 Result<Value> FilterTitle(Evaluator& evaluator, const Value& self, const Args&) {
   TRY_ASSIGN(const TextRef text, Str(evaluator.budget(), self));
   const std::string_view bytes = text->bytes;
+  TRY(evaluator.budget().Steps(bytes.size() / 2));  // a word may be one character
   TextBuilder builder;
   const auto is_edge = [](char32_t c) {
     return IsSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
@@ -56,12 +57,7 @@ Result<Value> FilterTitle(Evaluator& evaluator, const Value& self, const Args&) 
 
 Result<Value> FilterTrim(Evaluator& evaluator, const Value& self, const Args& args) {
   TRY_ASSIGN(const TextRef text, Str(evaluator.budget(), self));
-  if (!IsGiven(args[0])) {
-    return MakeText(evaluator.budget(), Strip(*text, nullptr, true, true));
-  }
-  TRY_ASSIGN(const TextRef chars, TextArgument(*args[0], "the characters to trim"));
-  const std::string_view set = chars->bytes;
-  return MakeText(evaluator.budget(), Strip(*text, &set, true, true));
+  return StripText(evaluator.budget(), *text, args[0], true, true);
 }
 
 Result<Value> FilterReplace(Evaluator& evaluator, const Value& self, const Args& args) {
@@ -127,7 +123,9 @@ Result<Value> FilterIndent(Evaluator& evaluator, const Value& self, const Args& 
   TextBuilder with_newline;
   with_newline.Append(*text);
   with_newline.Append("\n");
-  const std::vector<Text> lines = SplitLines(with_newline.Take(), false);
+  const std::vector<Text> lines =
+      SplitLines(with_newline.Take(), false, PiecesMost(budget.steps_left()));
+  TRY(budget.Steps(lines.size()));
   TRY(budget.WriteRepeated(indention->bytes.size(), lines.size()));
   TextBuilder builder;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -178,7 +176,6 @@ Result<Value> FilterTruncate(Evaluator& evaluator, const Value& self, const Args
 
 Result<Value> FilterWordCount(Evaluator& evaluator, const Value& self, const Args&) {
   TRY_ASSIGN(const TextRef text, Str(evaluator.budget(), self));
-  TRY(evaluator.budget().Scan(text->bytes.size()));
   int64_t words = 0;
   bool in_word = false;
   char32_t c = 0;
@@ -332,6 +329,7 @@ double RoundHalfEven(double value, int64_t precision) {
 
 Result<Value> FilterRound(Evaluator& evaluator, const Value& self, const Args& args) {
   TRY_ASSIGN(const int64_t precision, IntArgument(args[0], 0));
+  TRY(evaluator.budget().Steps(kFloatTextSteps));
   std::string method = "common";
   if (args[1] != nullptr) {
     TRY_ASSIGN(const TextRef name, Str(evaluator.budget(), *args[1]));
@@ -410,26 +408,26 @@ Result<Value> FilterToJson(Evaluator& evaluator, const Value& self, const Args& 
 
 constexpr Builtin kFilters[] = {
     {"abs", "", FilterAbs},
-    {"attr", "name", FilterAttr},
+    {"attr", "name", FilterAttr, Charge::kItself},
     {"capitalize", "", FilterCase<CaseOf::kCapitalize>},
     {"center", "width?", FilterCenter},
-    {"d", "default_value? boolean?", FilterDefault},
-    {"default", "default_value? boolean?", FilterDefault},
+    {"d", "default_value? boolean?", FilterDefault, Charge::kItself},
+    {"default", "default_value? boolean?", FilterDefault, Charge::kItself},
     {"e", "", FilterEscape},
     {"escape", "", FilterEscape},
     {"float", "default?", FilterFloat},
     {"forceescape", "", FilterForceEscape},
-    {"format", "*", FilterFormat},
+    {"format", "*", FilterFormat, Charge::kItself},
     {"indent", "width? first? blank?", FilterIndent},
     {"int", "default? base?", FilterInt},
     {"lower", "", FilterCase<CaseOf::kLower>},
-    {"replace", "old new count?", FilterReplace},
+    {"replace", "old new count?", FilterReplace, Charge::kScan},
     {"round", "precision? method?", FilterRound},
-    {"safe", "", FilterSafe},
-    {"string", "", FilterString},
+    {"safe", "", FilterSafe, Charge::kItself},
+    {"string", "", FilterString, Charge::kItself},
     {"title", "", FilterTitle},
     {"tojson", "ensure_ascii? indent? separators? sort_keys?", FilterToJson},
-    {"trim", "chars?", FilterTrim},
+    {"trim", "chars?", FilterTrim, Charge::kItself},
     {"truncate", "length? killwords? end? leeway?", FilterTruncate},
     {"upper", "", FilterCase<CaseOf::kUpper>},
     {"urlencode", "", FilterUrlEncode},
@@ -442,8 +440,28 @@ Result<Value> ReplaceText(Budget& budget, const Text& text, const Text& old_text
                           const Text& new_text, int64_t count) {
   const int64_t all = CountBytes(text.bytes, old_text.bytes);
   const int64_t places = count < 0 ? all : std::min(all, count);
+  TRY(budget.Pieces(static_cast<size_t>(all)));
   TRY(budget.WriteRepeated(new_text.bytes.size(), static_cast<size_t>(places)));
   return MakeText(budget, Replace(text, old_text.bytes, new_text, count));
+}
+
+Result<Value> StripText(Budget& budget, const Text& text, const Value* maybe_chars, bool left,
+                        bool right) {
+  std::string_view set;
+  if (IsGiven(maybe_chars)) {
+    TRY_ASSIGN(const TextRef chars, TextArgument(*maybe_chars, "the characters to strip"));
+    TRY(budget.Steps(chars->bytes.size()));
+    set = maybe_chars->text().bytes;
+  }
+  Text stripped = Strip(text, IsGiven(maybe_chars) ? &set : nullptr, left, right);
+  TRY(budget.Decode(text.bytes.size() - stripped.bytes.size()));
+  return MakeText(budget, std::move(stripped));
+}
+
+std::vector<Builtin> AllFilters() {
+  std::vector<Builtin> all = AllSequenceFilters();
+  all.insert(all.end(), std::begin(kFilters), std::end(kFilters));
+  return all;
 }
 
 const Builtin* FindFilter(std::string_view name) {

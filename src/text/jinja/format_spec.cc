@@ -159,6 +159,7 @@ Result<Text> FormatText(Budget& budget, const Value& value, const FormatSpec& sp
     return Raise("'=' alignment not allowed in string format specifier");
   }
   TRY_ASSIGN(const TextRef text, Str(budget, value));
+  TRY(budget.Write(*text));
   Text cut = *text;
   if (spec.precision >= 0) {
     cut = SubText(*text, 0, ByteOffset(text->bytes, spec.precision));
@@ -235,6 +236,7 @@ Result<Text> FormatValue(Budget& budget, const Value& value, const FormatSpec& s
     if (spec.type != '\0' && !wants_float) {
       return RaiseType(spec, value);
     }
+    TRY(budget.Steps(kFloatTextSteps));
     TRY_ASSIGN(const std::string digits, FloatDigits(std::fabs(real), spec));
     return PadNumber(SignOf(std::signbit(real) && !std::isnan(real), spec), digits, spec);
   }

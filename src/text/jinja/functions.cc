@@ -23,6 +23,7 @@ Result<Value> StrftimeNow(Evaluator& evaluator, const Value&, const Args& args) 
     return Raise("the time is out of range");
   }
   char buffer[1024];
+  TRY(evaluator.budget().Decode(sizeof buffer));
   const size_t length = std::strftime(buffer, sizeof buffer, format->bytes.c_str(), &fields);
   if (length == 0 && !format->bytes.empty()) {
     return Raise("the format of strftime_now() gives more than " +
@@ -69,21 +70,23 @@ Result<Dict> BuildDict(Evaluator& evaluator, const Args& args, std::string_view 
                  std::to_string(all.positional.size()));
   }
   if (!all.positional.empty() && all.positional[0].is_dict()) {
+    TRY(evaluator.budget().Steps(all.positional[0].dict()->entries().size()));
     dict = *all.positional[0].dict();
   } else if (!all.positional.empty()) {
     TRY_ASSIGN(const ListRef pairs, Iterate(evaluator.budget(), all.positional[0]));
     for (const Value& pair : pairs->items) {
       TRY_ASSIGN(const ListRef parts, Iterate(evaluator.budget(), pair));
-      if (parts->items.size() != 2 || !IsHashable(parts->items[0])) {
+      if (parts->items.size() != 2) {
         return Raise(std::string(name) + " needs pairs of a key and a value");
       }
+      TRY(evaluator.budget().Steps());
+      TRY(CheckKey(evaluator.budget(), parts->items[0]));
       dict.Set(parts->items[0], parts->items[1]);
     }
   }
   for (const auto& [key, value] : all.keywords) {
     dict.Set(Value::String(key), value);
   }
-  TRY(evaluator.budget().Steps(dict.entries().size()));
   return dict;
 }
 
@@ -121,13 +124,13 @@ Result<Value> MakeCycler(Evaluator&, const Value&, const Args& args) {
 }
 
 constexpr Builtin kFunctions[] = {
-    {"raise_exception", "message", RaiseException},
+    {"raise_exception", "message", RaiseException, Charge::kItself},
     {"strftime_now", "format", StrftimeNow},
-    {"range", "start stop? step?", Range},
-    {"dict", "*", MakeDictFunction},
-    {"namespace", "*", MakeNamespace},
-    {"joiner", "sep?", MakeJoiner},
-    {"cycler", "*", MakeCycler},
+    {"range", "start stop? step?", Range, Charge::kItself},
+    {"dict", "*", MakeDictFunction, Charge::kItself},
+    {"namespace", "*", MakeNamespace, Charge::kItself},
+    {"joiner", "sep?", MakeJoiner, Charge::kItself},
+    {"cycler", "*", MakeCycler, Charge::kItself},
 };
 
 }  // namespace

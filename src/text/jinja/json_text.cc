@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "text/jinja/merge_sort.h"
+#include "text/jinja/operations.h"
 #include "text/jinja/repr.h"
 
 namespace fak::text::jinja {
@@ -45,7 +46,7 @@ class JsonDumper {
   size_t size() const { return out_.size(); }
 
  private:
-  void String(const Text& text);
+  Status String(const Text& text);
   Status Array(const List& list);
   Status Object(const Dict& dict);
   Status Key(const Value& key);
@@ -59,7 +60,8 @@ class JsonDumper {
   size_t indent_ = 0;
 };
 
-void JsonDumper::String(const Text& text) {
+Status JsonDumper::String(const Text& text) {
+  TRY(budget_.Decode(text.bytes.size()));
   out_.Append("\"");
   MarkCursor marks(text);
   size_t plain = 0;
@@ -82,6 +84,7 @@ void JsonDumper::String(const Text& text) {
   }
   out_.Append(text, plain, i);
   out_.Append("\"");
+  return {};
 }
 
 void JsonDumper::NewLine() {
@@ -123,8 +126,7 @@ Status JsonDumper::Array(const List& list) {
 
 Status JsonDumper::Key(const Value& key) {
   if (key.is_string()) {
-    String(key.text());
-    return {};
+    return String(key.text());
   }
   if (!key.is_number() && !key.is_none()) {
     return Raise("keys must be str, int, float, bool or None, not " + std::string(TypeName(key)));
@@ -151,6 +153,10 @@ Status JsonDumper::Object(const Dict& dict) {
         order.begin(), order.end(), [](const auto* entry) { return entry->first.is_number(); });
     if (!all_text && !all_numbers) {
       return Raise("keys of different types can't be sorted");
+    }
+    for (const Dict::Entry* entry : order) {
+      TRY(budget_.Steps());
+      TRY(PayForKey(budget_, entry->first));
     }
     MergeSort(order, [](const auto* a, const auto* b) { return KeyLess(a->first, b->first); });
   }
@@ -185,7 +191,7 @@ Status JsonDumper::Dump(const Value& value) {
   TRY(budget_.Steps(1 + (style_.has_indent ? indent_ * style_.indent.size() / 64 : 0)));
   TRY(budget_.CheckSize(out_.size()));
   if (value.is_string()) {
-    String(value.text());
+    return String(value.text());
   } else if (value.is_none()) {
     out_.Append("null");
   } else if (value.is_bool()) {

@@ -12,13 +12,6 @@ namespace {
 
 using Args = BoundArguments;
 
-Status CheckKey(const Value& key) {
-  if (!IsHashable(key)) {
-    return Raise("unhashable type: '" + std::string(TypeName(key)) + "'");
-  }
-  return {};
-}
-
 // ---- dict
 
 template <List::Form kForm>
@@ -33,8 +26,8 @@ Result<Value> DictView(Evaluator& evaluator, const Value& self, const Args&) {
   return MakeListValue(evaluator.budget(), std::move(items), kForm);
 }
 
-Result<Value> DictGet(Evaluator&, const Value& self, const Args& args) {
-  TRY(CheckKey(*args[0]));
+Result<Value> DictGet(Evaluator& evaluator, const Value& self, const Args& args) {
+  TRY(CheckKey(evaluator.budget(), *args[0]));
   const Value* found = self.dict()->Find(*args[0]);
   return found != nullptr ? *found : args[1] != nullptr ? *args[1] : Value::MakeNone();
 }
@@ -61,13 +54,14 @@ Result<Value> DictUpdate(Evaluator& evaluator, const Value& self, const Args& ar
   }
   TRY(evaluator.budget().Steps(entries.size()));
   for (Dict::Entry& entry : entries) {
+    TRY(PayForKey(evaluator.budget(), entry.first));
     self.dict()->Set(std::move(entry.first), std::move(entry.second));
   }
   return Value::MakeNone();
 }
 
 Result<Value> DictSetDefault(Evaluator& evaluator, const Value& self, const Args& args) {
-  TRY(CheckKey(*args[0]));
+  TRY(CheckKey(evaluator.budget(), *args[0]));
   if (const Value* found = self.dict()->Find(*args[0])) {
     return *found;
   }
@@ -78,7 +72,7 @@ Result<Value> DictSetDefault(Evaluator& evaluator, const Value& self, const Args
 }
 
 Result<Value> DictPop(Evaluator& evaluator, const Value& self, const Args& args) {
-  TRY(CheckKey(*args[0]));
+  TRY(CheckKey(evaluator.budget(), *args[0]));
   const Value* found = self.dict()->Find(*args[0]);
   if (found == nullptr) {
     if (args[1] == nullptr) {
@@ -89,7 +83,10 @@ Result<Value> DictPop(Evaluator& evaluator, const Value& self, const Args& args)
   }
   Value value = *found;
   evaluator.WillChange(self);
-  TRY(evaluator.budget().Steps(self.dict()->entries().size() / 8));
+  for (const Dict::Entry& entry : self.dict()->entries()) {  // the index is made anew
+    TRY(evaluator.budget().Steps(2));
+    TRY(PayForKey(evaluator.budget(), entry.first));
+  }
   self.dict()->Remove(*args[0]);
   return value;
 }
@@ -104,12 +101,12 @@ constexpr Builtin kDictMethods[] = {
     {"items", "", DictView<List::Form::kItems>},
     {"keys", "", DictView<List::Form::kKeys>},
     {"values", "", DictView<List::Form::kValues>},
-    {"get", "key default?", DictGet},
-    {"copy", "", DictCopy},
-    {"update", "*", DictUpdate},
-    {"setdefault", "key default?", DictSetDefault},
-    {"pop", "key default?", DictPop},
-    {"clear", "", DictClear},
+    {"get", "key default?", DictGet, Charge::kItself},
+    {"copy", "", DictCopy, Charge::kItself},
+    {"update", "*", DictUpdate, Charge::kItself},
+    {"setdefault", "key default?", DictSetDefault, Charge::kItself},
+    {"pop", "key default?", DictPop, Charge::kItself},
+    {"clear", "", DictClear, Charge::kItself},
 };
 constexpr std::string_view kOtherDictMethods[] = {"fromkeys", "popitem"};
 
@@ -149,8 +146,8 @@ Result<Value> ListAppend(Evaluator& evaluator, const Value& self, const Args& ar
 
 Result<Value> ListExtend(Evaluator& evaluator, const Value& self, const Args& args) {
   TRY_ASSIGN(const ListRef more, Iterate(evaluator.budget(), *args[0]));
+  TRY(evaluator.budget().Steps(more->items.size()));
   const std::vector<Value> items = more->items;
-  TRY(evaluator.budget().Steps(items.size()));
   for (const Value& item : items) {
     WillTake(evaluator, self, item);
     self.list()->items.push_back(item);
@@ -187,6 +184,7 @@ Result<Value> ListPop(Evaluator& evaluator, const Value& self, const Args& args)
 Result<Value> ListRemove(Evaluator& evaluator, const Value& self, const Args& args) {
   TRY_ASSIGN(const Value at, ListIndex(evaluator, self, args));
   evaluator.WillChange(self);
+  TRY(evaluator.budget().Pieces(self.list()->items.size()));
   self.list()->items.erase(self.list()->items.begin() + at.integer());
   return Value::MakeNone();
 }
@@ -205,22 +203,23 @@ Result<Value> ListClear(Evaluator& evaluator, const Value& self, const Args&) {
 }
 
 Result<Value> ListCopy(Evaluator& evaluator, const Value& self, const Args&) {
-  return MakeListValue(evaluator.budget(), self.list()->items);
+  TRY(evaluator.budget().Steps(self.list()->items.size()));
+  return MakeList(self.list()->items);
 }
 
 constexpr Builtin kTupleMethods[] = {
-    {"count", "value", ListCount},
-    {"index", "value", ListIndex},
+    {"count", "value", ListCount, Charge::kItself},
+    {"index", "value", ListIndex, Charge::kItself},
 };
 constexpr Builtin kListMethods[] = {
-    {"append", "object", ListAppend},
-    {"extend", "iterable", ListExtend},
-    {"insert", "index object", ListInsert},
-    {"pop", "index?", ListPop},
-    {"remove", "value", ListRemove},
-    {"reverse", "", ListReverse},
-    {"clear", "", ListClear},
-    {"copy", "", ListCopy},
+    {"append", "object", ListAppend, Charge::kItself},
+    {"extend", "iterable", ListExtend, Charge::kItself},
+    {"insert", "index object", ListInsert, Charge::kItself},
+    {"pop", "index?", ListPop, Charge::kItself},
+    {"remove", "value", ListRemove, Charge::kItself},
+    {"reverse", "", ListReverse, Charge::kItself},
+    {"clear", "", ListClear, Charge::kItself},
+    {"copy", "", ListCopy, Charge::kItself},
 };
 constexpr std::string_view kOtherListMethods[] = {"sort"};
 
@@ -263,12 +262,12 @@ Result<Value> CyclerReset(Evaluator&, const Value& self, const Args&) {
 }
 
 constexpr Builtin kLoopMethods[] = {
-    {"cycle", "*", LoopCycle},
-    {"changed", "*", LoopChanged},
+    {"cycle", "*", LoopCycle, Charge::kItself},
+    {"changed", "*", LoopChanged, Charge::kItself},
 };
 constexpr Builtin kCyclerMethods[] = {
-    {"next", "", CyclerNext},
-    {"reset", "", CyclerReset},
+    {"next", "", CyclerNext, Charge::kItself},
+    {"reset", "", CyclerReset, Charge::kItself},
 };
 
 template <size_t kCount>

@@ -38,6 +38,7 @@ Result<bool> EqualDicts(Budget& budget, const Dict& a, const Dict& b) {
     return false;
   }
   for (const Dict::Entry& entry : a.entries()) {
+    TRY(PayForKey(budget, entry.first));
     const Value* other = b.Find(entry.first);
     if (other == nullptr) {
       return false;
@@ -48,6 +49,16 @@ Result<bool> EqualDicts(Budget& budget, const Dict& a, const Dict& b) {
     }
   }
   return true;
+}
+
+// Pays for the digits of large integers, which are read anew each time.
+Status PayForDigits(Budget& budget, const Value& a, const Value& b) {
+  for (const Value* value : {&a, &b}) {
+    if (value->is_big_int()) {
+      TRY(budget.Decode(value->big_int().digits->size()));
+    }
+  }
+  return {};
 }
 
 bool EqualNumbers(const Value& a, const Value& b) {
@@ -125,6 +136,7 @@ Result<bool> Equal(Budget& budget, const Value& a, const Value& b) {
   TRY(level.Check());
   TRY(budget.Steps());
   if (a.is_number() && b.is_number()) {
+    TRY(PayForDigits(budget, a, b));
     return EqualNumbers(a, b);
   }
   if (a.is_string() && b.is_string()) {
@@ -150,6 +162,7 @@ Result<bool> Less(Budget& budget, const Value& a, const Value& b) {
     if (a.AsInt(&x) && b.AsInt(&y)) {
       return x < y;
     }
+    TRY(PayForDigits(budget, a, b));
     double p = 0;
     double q = 0;
     a.AsDouble(&p);
@@ -209,9 +222,7 @@ Result<bool> Contains(Budget& budget, const Value& container, const Value& item)
     return FindBytes(container.text().bytes, item.text().bytes) != std::string_view::npos;
   }
   if (container.is_dict()) {
-    if (!IsHashable(item)) {
-      return Raise("unhashable type: " + Quoted(TypeName(item)));
-    }
+    TRY(CheckKey(budget, item));
     return container.dict()->Find(item) != nullptr;
   }
   if (container.is_list() || container.is_undefined()) {
@@ -326,9 +337,11 @@ Result<Value> Slice(Budget& budget, const Value& object, const Value& start, con
     }
   }
   if (object.is_string()) {
-    TRY(budget.Scan(object.text().bytes.size()));
+    const size_t bytes = object.text().bytes.size();
+    TRY(budget.Scan(bytes));
     TRY_ASSIGN(const int64_t length, Length(object));
     TRY_ASSIGN(const SliceRange range, NormalizeSlice(length, start, stop, step));
+    TRY(range.step == 1 ? Status{} : budget.Decode(bytes));
     return MakeText(budget, SliceText(object.text(), range.start, range.count, range.step));
   }
   const bool can_slice = object.is_list() && (object.list()->form == List::Form::kList ||
@@ -341,12 +354,40 @@ Result<Value> Slice(Budget& budget, const Value& object, const Value& start, con
   const List& list = *object.list();
   TRY_ASSIGN(const SliceRange range,
              NormalizeSlice(static_cast<int64_t>(list.items.size()), start, stop, step));
+  TRY(budget.Steps(static_cast<size_t>(range.count)));
   std::vector<Value> items;
   for (int64_t i = 0; i < range.count; ++i) {
     items.push_back(list.items[static_cast<size_t>(range.start + i * range.step)]);
   }
-  return MakeListValue(budget, std::move(items),
-                       list.form == List::Form::kTuple ? List::Form::kTuple : List::Form::kList);
+  return MakeList(std::move(items),
+                  list.form == List::Form::kTuple ? List::Form::kTuple : List::Form::kList);
+}
+
+Status PayForKey(Budget& budget, const Value& key) {
+  constexpr size_t kComparisons = 16;  // of a small dict in order, of a large one down its index
+  if (key.is_string()) {
+    return budget.Scan(key.text().bytes.size());
+  }
+  if (key.is_big_int()) {
+    return budget.Decode(key.big_int().digits->size());
+  }
+  if (key.is_list()) {
+    const Budget::Level level(budget);
+    TRY(level.Check());
+    for (const Value& item : key.list()->items) {
+      TRY(budget.Steps(kComparisons));
+      TRY(PayForKey(budget, item));
+    }
+  }
+  return {};
+}
+
+Status CheckKey(Budget& budget, const Value& key) {
+  TRY(PayForKey(budget, key));
+  if (!IsHashable(key)) {
+    return Raise("unhashable type: " + Quoted(TypeName(key)));
+  }
+  return {};
 }
 
 Result<std::optional<Value>> Subscript(Budget& budget, const Value& object, const Value& key) {
@@ -402,6 +443,7 @@ Result<Value> EscapeHtml(Budget& budget, const Value& value) {
   if (text->markup) {
     return Value(text);
   }
+  TRY(budget.Decode(text->bytes.size()));
   TextBuilder builder;
   size_t plain = 0;
   for (size_t i = 0; i < text->bytes.size(); ++i) {

@@ -41,6 +41,11 @@ struct Keyed {
 };
 [[nodiscard]] Status SortByKey(Budget& budget, std::vector<Keyed>& items, bool reverse);
 
+// Pays for looking a key up, or setting it: as much as comparing it with a dozen others takes.
+[[nodiscard]] Status PayForKey(Budget& budget, const Value& key);
+// The same, and an error for what can't be a key.
+[[nodiscard]] Status CheckKey(Budget& budget, const Value& key);
+
 // The message of an undefined value, for operations that refuse it.
 tl::unexpected<Error> RaiseUndefined(const Value& value);
 

@@ -39,6 +39,7 @@ class PercentFormatter {
 
 Result<Value> PercentFormatter::Run() {
   const std::string& bytes = format_.bytes;
+  TRY(budget_.Decode(bytes.size()));
   size_t plain = 0;
   for (size_t i = 0; i < bytes.size();) {
     if (bytes[i] != '%') {
@@ -244,6 +245,7 @@ Result<Value> BracesFormatter::First(std::string_view name) {
     }
     return args_.positional[index];
   }
+  TRY(evaluator_.budget().Pieces(args_.keywords.size()));
   for (const auto& [key, value] : args_.keywords) {
     if (key == name) {
       return value;
@@ -316,6 +318,7 @@ Result<void> BracesFormatter::Field(const Text& format, size_t begin, size_t end
 
 Result<Text> BracesFormatter::Run(const Text& format, int levels) {
   const std::string& bytes = format.bytes;
+  TRY(evaluator_.budget().Decode(bytes.size()));
   TextBuilder out;
   size_t plain = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {

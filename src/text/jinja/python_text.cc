@@ -275,12 +275,12 @@ std::vector<Text> RSplit(const Text& text, const Text* separator, int64_t limit)
   return CutAt(text, ROccurrences(text.bytes, separator->bytes, limit), separator->bytes.size());
 }
 
-std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
+std::vector<Text> SplitLines(const Text& text, bool keep_ends, int64_t lines_max) {
   const std::string_view bytes = text.bytes;
   std::vector<Text> lines;
   size_t begin = 0;
   char32_t c = 0;
-  for (size_t at = 0; at < bytes.size();) {
+  for (size_t at = 0; at < bytes.size() && static_cast<int64_t>(lines.size()) < lines_max;) {
     size_t next = at + CharacterAt(bytes, at, &c);
     if (IsLineBreak(c)) {
       next += c == '\r' && next < bytes.size() && bytes[next] == '\n' ? 1 : 0;

@@ -32,7 +32,8 @@ Text Strip(const Text& text, const std::string_view* chars, bool left, bool righ
 // Null separator: runs of white space. limit < 0: all.
 std::vector<Text> Split(const Text& text, const Text* separator, int64_t limit);
 std::vector<Text> RSplit(const Text& text, const Text* separator, int64_t limit);
-std::vector<Text> SplitLines(const Text& text, bool keep_ends);
+// At most `lines_max` of them.
+std::vector<Text> SplitLines(const Text& text, bool keep_ends, int64_t lines_max);
 // limit < 0: all.
 Text Replace(const Text& text, std::string_view old_text, const Text& new_text, int64_t limit);
 

@@ -109,6 +109,7 @@ Status AppendRepr(Budget& budget, TextBuilder& out, const Value& value) {
   TRY(budget.Steps());
   if (value.is_string()) {
     TRY(budget.CheckSize(out.size() + value.text().bytes.size()));
+    TRY(budget.Decode(value.text().bytes.size()));
     AppendStringRepr(out, value.text());
   } else if (value.is_list()) {
     return AppendListRepr(budget, out, *value.list());
@@ -189,7 +190,8 @@ Result<TextRef> Str(Budget& budget, const Value& value) {
 Result<Text> Repr(Budget& budget, const Value& value) {
   TextBuilder out;
   TRY(AppendRepr(budget, out, value));
-  TRY(budget.Write(out.size()));
+  TRY(budget.CheckSize(out.size()));
+  TRY(budget.Decode(out.size()));  // so that what walks over it once more is paid for too
   return out.Take();
 }
 

@@ -20,7 +20,7 @@ Value MakeIterator(std::vector<Value> items) {
 // Reads "a.b.0" (or an index) of values as jinja2's attribute getters do: items before attributes.
 class AttributePath {
  public:
-  static Result<AttributePath> Parse(const Value* maybe_attribute) {
+  static Result<AttributePath> Parse(Budget& budget, const Value* maybe_attribute) {
     AttributePath path;
     if (!IsGiven(maybe_attribute)) {
       return path;
@@ -29,6 +29,7 @@ class AttributePath {
       path.parts_.push_back(*maybe_attribute);
       return path;
     }
+    TRY(budget.Steps(maybe_attribute->text().bytes.size()));
     const Text dot{".", {}, false};
     for (const Text& part : Split(maybe_attribute->text(), &dot, -1)) {
       const bool is_index = !part.bytes.empty() && part.bytes.size() < 10 &&
@@ -41,6 +42,7 @@ class AttributePath {
 
   Result<Value> Get(Evaluator& evaluator, Value value, const Value* maybe_default = nullptr) const {
     for (const Value& part : parts_) {
+      TRY(evaluator.budget().Steps());
       TRY_ASSIGN(value, evaluator.GetItem(value, part));
       if (value.is_undefined() && maybe_default != nullptr) {
         value = *maybe_default;
@@ -57,6 +59,7 @@ Result<Value> FoldCase(Budget& budget, const Value& value, bool case_sensitive) 
   if (case_sensitive || !value.is_string()) {
     return value;
   }
+  TRY(budget.Decode(value.text().bytes.size()));
   return MakeText(budget, MapCase(value.text(), CaseOf::kLower));
 }
 
@@ -73,7 +76,7 @@ Result<Value> FilterJoin(Evaluator& evaluator, const Value& self, const Args& ar
   if (!IsGiven(args[1])) {
     return JoinTexts(budget, *separator, self, true);
   }
-  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(args[1]));
+  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(evaluator.budget(), args[1]));
   TRY_ASSIGN(const ListRef list, Iterate(budget, self));
   std::vector<Value> items;
   for (const Value& item : list->items) {
@@ -162,14 +165,15 @@ Result<Value> FilterSort(Evaluator& evaluator, const Value& self, const Args& ar
   const bool case_sensitive = BoolArgument(args[1], false);
   std::vector<AttributePath> paths;
   if (args[2] != nullptr && args[2]->is_string()) {
+    TRY(evaluator.budget().Steps(args[2]->text().bytes.size()));
     const Text comma{",", {}, false};
     for (Text& part : Split(args[2]->text(), &comma, -1)) {
       const Value attribute(std::move(part));
-      TRY_ASSIGN(AttributePath path, AttributePath::Parse(&attribute));
+      TRY_ASSIGN(AttributePath path, AttributePath::Parse(evaluator.budget(), &attribute));
       paths.push_back(std::move(path));
     }
   } else {
-    TRY_ASSIGN(AttributePath path, AttributePath::Parse(args[2]));
+    TRY_ASSIGN(AttributePath path, AttributePath::Parse(evaluator.budget(), args[2]));
     paths.push_back(std::move(path));
   }
   TRY_ASSIGN(const ListRef list, Iterate(evaluator.budget(), self));
@@ -190,16 +194,14 @@ Result<Value> FilterUnique(Evaluator& evaluator, const Value& self, const Args& 
   struct Order {
     bool operator()(const Value& a, const Value& b) const { return KeyLess(a, b); }
   };
-  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(args[1]));
+  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(evaluator.budget(), args[1]));
   TRY_ASSIGN(const ListRef list, Iterate(evaluator.budget(), self));
   std::set<Value, Order> seen;
   std::vector<Value> kept;
   for (const Value& item : list->items) {
     TRY_ASSIGN(const Value part, path.Get(evaluator, item));
     TRY_ASSIGN(Value key, FoldCase(evaluator.budget(), part, BoolArgument(args[0], false)));
-    if (!IsHashable(key)) {
-      return Raise("unhashable type: '" + std::string(TypeName(key)) + "'");
-    }
+    TRY(CheckKey(evaluator.budget(), key));
     if (seen.insert(std::move(key)).second) {
       kept.push_back(item);
     }
@@ -210,7 +212,7 @@ Result<Value> FilterUnique(Evaluator& evaluator, const Value& self, const Args& 
 template <bool kIsMax>
 Result<Value> FilterExtreme(Evaluator& evaluator, const Value& self, const Args& args) {
   const bool case_sensitive = BoolArgument(args[0], false);
-  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(args[1]));
+  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(evaluator.budget(), args[1]));
   TRY_ASSIGN(const ListRef list, Iterate(evaluator.budget(), self));
   Value best = Value::MakeUndefined("No aggregated item, sequence was empty.");
   Value best_key;
@@ -233,7 +235,7 @@ Result<Value> FilterExtreme(Evaluator& evaluator, const Value& self, const Args&
 }
 
 Result<Value> FilterSum(Evaluator& evaluator, const Value& self, const Args& args) {
-  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(args[0]));
+  TRY_ASSIGN(const AttributePath path, AttributePath::Parse(evaluator.budget(), args[0]));
   Value sum = args[1] == nullptr ? Value(int64_t{0}) : *args[1];
   if (sum.is_string()) {
     return Raise("sum() can't sum strings [use ''.join(seq) instead]");
@@ -321,7 +323,7 @@ Result<Value> FilterMap(Evaluator& evaluator, const Value& self, const Args& arg
   TRY_ASSIGN(const ListRef list, Truthy(self) ? Iterate(evaluator.budget(), self)
                                               : Result<ListRef>(std::make_shared<List>()));
   if (attribute != nullptr) {
-    TRY_ASSIGN(const AttributePath path, AttributePath::Parse(attribute));
+    TRY_ASSIGN(const AttributePath path, AttributePath::Parse(evaluator.budget(), attribute));
     const Value* otherwise = IsGiven(keyword("default")) ? keyword("default") : nullptr;
     if (all.keywords.size() > (keyword("default") == nullptr ? 1 : 2)) {
       return Raise("map() got an unexpected keyword argument");
@@ -350,7 +352,7 @@ Result<Value> FilterSelect(Evaluator& evaluator, const Value& self, const Args& 
     return Raise("Missing parameter for attribute name");
   }
   TRY_ASSIGN(const AttributePath path,
-             AttributePath::Parse(kByAttribute ? &all.positional[0] : nullptr));
+             AttributePath::Parse(evaluator.budget(), kByAttribute ? &all.positional[0] : nullptr));
   std::string test;
   CallArguments rest;
   if (all.positional.size() > kBefore) {
@@ -374,13 +376,13 @@ Result<Value> FilterSelect(Evaluator& evaluator, const Value& self, const Args& 
 
 constexpr Builtin kFilters[] = {
     {"batch", "linecount fill_with?", FilterBatch},
-    {"count", "", FilterLength},
+    {"count", "", FilterLength, Charge::kScan},
     {"dictsort", "case_sensitive? by? reverse?", FilterDictSort},
-    {"first", "", FilterFirst},
+    {"first", "", FilterFirst, Charge::kItself},
     {"items", "", FilterItems},
-    {"join", "d? attribute?", FilterJoin},
-    {"last", "", FilterLast},
-    {"length", "", FilterLength},
+    {"join", "d? attribute?", FilterJoin, Charge::kItself},
+    {"last", "", FilterLast, Charge::kItself},
+    {"length", "", FilterLength, Charge::kScan},
     {"list", "", FilterList},
     {"map", "*", FilterMap},
     {"max", "case_sensitive? attribute?", FilterExtreme<true>},
@@ -400,6 +402,7 @@ constexpr Builtin kFilters[] = {
 
 Result<Value> JoinTexts(Budget& budget, const Text& separator, const Value& items, bool converts) {
   TRY_ASSIGN(const ListRef list, Iterate(budget, items));
+  TRY(budget.Steps(list->items.size()));
   TextBuilder builder;
   for (size_t i = 0; i < list->items.size(); ++i) {
     const Value& item = list->items[i];
@@ -415,6 +418,10 @@ Result<Value> JoinTexts(Budget& budget, const Text& separator, const Value& item
     builder.Append(*text);
   }
   return MakeText(budget, builder.Take());
+}
+
+std::vector<Builtin> AllSequenceFilters() {
+  return {std::begin(kFilters), std::end(kFilters)};
 }
 
 const Builtin* FindSequenceFilter(std::string_view name) {

@@ -83,13 +83,11 @@ bool AllCased(const Text& text, bool (*wanted)(char32_t), bool (*unwanted)(char3
 
 Result<Value> TestLower(Evaluator& evaluator, const Value& self, const Args&) {
   TRY_ASSIGN(const TextRef text, Str(evaluator.budget(), self));
-  TRY(evaluator.budget().Scan(text->bytes.size()));
   return Value(AllCased(*text, IsLower, IsUpper));
 }
 
 Result<Value> TestUpper(Evaluator& evaluator, const Value& self, const Args&) {
   TRY_ASSIGN(const TextRef text, Str(evaluator.budget(), self));
-  TRY(evaluator.budget().Scan(text->bytes.size()));
   return Value(AllCased(*text, IsUpper, IsLower));
 }
 
@@ -126,48 +124,52 @@ Result<Value> TestTestExists(Evaluator&, const Value& self, const Args&) {
 }
 
 constexpr Builtin kTests[] = {
-    {"defined", "", Test<IsDefined>},
-    {"undefined", "", Test<IsUndefined>},
-    {"none", "", Test<IsNone>},
-    {"boolean", "", Test<IsBoolean>},
-    {"true", "", Test<IsTrue>},
-    {"false", "", Test<IsFalse>},
-    {"integer", "", Test<IsInteger>},
-    {"float", "", Test<IsFloat>},
-    {"number", "", Test<IsNumber>},
-    {"string", "", Test<IsString>},
-    {"mapping", "", Test<IsMapping>},
-    {"sequence", "", Test<IsSequence>},
-    {"iterable", "", Test<IsIterable>},
-    {"callable", "", Test<IsCallable>},
-    {"escaped", "", Test<IsEscaped>},
+    {"defined", "", Test<IsDefined>, Charge::kItself},
+    {"undefined", "", Test<IsUndefined>, Charge::kItself},
+    {"none", "", Test<IsNone>, Charge::kItself},
+    {"boolean", "", Test<IsBoolean>, Charge::kItself},
+    {"true", "", Test<IsTrue>, Charge::kItself},
+    {"false", "", Test<IsFalse>, Charge::kItself},
+    {"integer", "", Test<IsInteger>, Charge::kItself},
+    {"float", "", Test<IsFloat>, Charge::kItself},
+    {"number", "", Test<IsNumber>, Charge::kItself},
+    {"string", "", Test<IsString>, Charge::kItself},
+    {"mapping", "", Test<IsMapping>, Charge::kItself},
+    {"sequence", "", Test<IsSequence>, Charge::kItself},
+    {"iterable", "", Test<IsIterable>, Charge::kItself},
+    {"callable", "", Test<IsCallable>, Charge::kItself},
+    {"escaped", "", Test<IsEscaped>, Charge::kItself},
     {"lower", "", TestLower},
     {"upper", "", TestUpper},
     {"odd", "", TestOdd},
     {"even", "", TestEven},
     {"divisibleby", "num", TestDivisibleBy},
-    {"sameas", "other", TestSameAs},
-    {"filter", "", TestFilterExists},
-    {"test", "", TestTestExists},
-    {"in", "seq", TestCompare<Operator::kIn>},
-    {"eq", "other", TestCompare<Operator::kEqual>},
-    {"equalto", "other", TestCompare<Operator::kEqual>},
-    {"==", "other", TestCompare<Operator::kEqual>},
-    {"ne", "other", TestCompare<Operator::kNotEqual>},
-    {"!=", "other", TestCompare<Operator::kNotEqual>},
-    {"gt", "other", TestCompare<Operator::kGreater>},
-    {"greaterthan", "other", TestCompare<Operator::kGreater>},
-    {">", "other", TestCompare<Operator::kGreater>},
-    {"ge", "other", TestCompare<Operator::kGreaterEqual>},
-    {">=", "other", TestCompare<Operator::kGreaterEqual>},
-    {"lt", "other", TestCompare<Operator::kLess>},
-    {"lessthan", "other", TestCompare<Operator::kLess>},
-    {"<", "other", TestCompare<Operator::kLess>},
-    {"le", "other", TestCompare<Operator::kLessEqual>},
-    {"<=", "other", TestCompare<Operator::kLessEqual>},
+    {"sameas", "other", TestSameAs, Charge::kScan},
+    {"filter", "", TestFilterExists, Charge::kItself},
+    {"test", "", TestTestExists, Charge::kItself},
+    {"in", "seq", TestCompare<Operator::kIn>, Charge::kItself},
+    {"eq", "other", TestCompare<Operator::kEqual>, Charge::kItself},
+    {"equalto", "other", TestCompare<Operator::kEqual>, Charge::kItself},
+    {"==", "other", TestCompare<Operator::kEqual>, Charge::kItself},
+    {"ne", "other", TestCompare<Operator::kNotEqual>, Charge::kItself},
+    {"!=", "other", TestCompare<Operator::kNotEqual>, Charge::kItself},
+    {"gt", "other", TestCompare<Operator::kGreater>, Charge::kItself},
+    {"greaterthan", "other", TestCompare<Operator::kGreater>, Charge::kItself},
+    {">", "other", TestCompare<Operator::kGreater>, Charge::kItself},
+    {"ge", "other", TestCompare<Operator::kGreaterEqual>, Charge::kItself},
+    {">=", "other", TestCompare<Operator::kGreaterEqual>, Charge::kItself},
+    {"lt", "other", TestCompare<Operator::kLess>, Charge::kItself},
+    {"lessthan", "other", TestCompare<Operator::kLess>, Charge::kItself},
+    {"<", "other", TestCompare<Operator::kLess>, Charge::kItself},
+    {"le", "other", TestCompare<Operator::kLessEqual>, Charge::kItself},
+    {"<=", "other", TestCompare<Operator::kLessEqual>, Charge::kItself},
 };
 
 }  // namespace
+
+std::vector<Builtin> AllTests() {
+  return {std::begin(kTests), std::end(kTests)};
+}
 
 const Builtin* FindTest(std::string_view name) {
   return FindIn(kTests, name);

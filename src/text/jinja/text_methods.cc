@@ -1,6 +1,7 @@
 // Methods of str.
 
 #include <algorithm>
+#include <span>
 
 #include "base/utf8.h"
 #include "text/jinja/arguments.h"
@@ -23,17 +24,14 @@ Result<Value> TextCase(Evaluator& evaluator, const Value& self, const Args&) {
 
 template <bool kLeft, bool kRight>
 Result<Value> TextStrip(Evaluator& evaluator, const Value& self, const Args& args) {
-  if (!IsGiven(args[0])) {
-    return MakeText(evaluator.budget(), Strip(self.text(), nullptr, kLeft, kRight));
-  }
-  TRY_ASSIGN(const TextRef chars, TextArgument(*args[0], "the characters to strip"));
-  const std::string_view set = chars->bytes;
-  return MakeText(evaluator.budget(), Strip(self.text(), &set, kLeft, kRight));
+  return StripText(evaluator.budget(), self.text(), args[0], kLeft, kRight);
 }
 
 template <bool kFromRight>
 Result<Value> TextSplit(Evaluator& evaluator, const Value& self, const Args& args) {
-  TRY_ASSIGN(const int64_t limit, IntArgument(args[1], -1));
+  TRY_ASSIGN(int64_t limit, IntArgument(args[1], -1));
+  const auto most = PiecesMost(evaluator.budget().steps_left());
+  limit = limit < 0 ? most : std::min(limit, most);
   TextRef separator;
   if (IsGiven(args[0])) {
     TRY_ASSIGN(separator, TextArgument(*args[0], "the separator"));
@@ -41,13 +39,14 @@ Result<Value> TextSplit(Evaluator& evaluator, const Value& self, const Args& arg
       return Raise("empty separator");
     }
   }
-  TRY(evaluator.budget().Scan(self.text().bytes.size()));
+  TRY(separator == nullptr ? evaluator.budget().Decode(self.text().bytes.size()) : Status{});
   return MakeTexts(evaluator.budget(), kFromRight ? RSplit(self.text(), separator.get(), limit)
                                                   : Split(self.text(), separator.get(), limit));
 }
 
 Result<Value> TextSplitLines(Evaluator& evaluator, const Value& self, const Args& args) {
-  return MakeTexts(evaluator.budget(), SplitLines(self.text(), BoolArgument(args[0], false)));
+  return MakeTexts(evaluator.budget(), SplitLines(self.text(), BoolArgument(args[0], false),
+                                                  PiecesMost(evaluator.budget().steps_left())));
 }
 
 template <bool kFromRight>
@@ -77,10 +76,9 @@ Result<Value> TextPartition(Evaluator& evaluator, const Value& self, const Args&
 // str.startswith and str.endswith; the argument may be a tuple.
 template <bool kAtEnd>
 Result<Value> TextHasEdge(Evaluator& evaluator, const Value& self, const Args& args) {
-  std::vector<Value> wanted = {*args[0]};
-  if (args[0]->is_list() && args[0]->list()->form == List::Form::kTuple) {
-    wanted = args[0]->list()->items;
-  }
+  const bool is_tuple = args[0]->is_list() && args[0]->list()->form == List::Form::kTuple;
+  const std::span<const Value> wanted = is_tuple ? std::span<const Value>(args[0]->list()->items)
+                                                 : std::span<const Value>(args[0], 1);
   const std::string_view name = kAtEnd ? "endswith" : "startswith";
   const std::string_view whole = self.text().bytes;
   TRY_ASSIGN(const int64_t start, IntArgument(args[1], 0));
@@ -128,10 +126,10 @@ struct Window {
 Result<Window> TakeWindow(Evaluator& evaluator, const Value& self, const Value* maybe_start,
                           const Value* maybe_end) {
   const std::string_view bytes = self.text().bytes;
-  TRY(evaluator.budget().Scan(bytes.size()));
   if (!IsGiven(maybe_start) && !IsGiven(maybe_end)) {
     return Window{bytes, 0};
   }
+  TRY(evaluator.budget().Decode(bytes.size()));
   const int64_t length = CodePoints(bytes);
   TRY_ASSIGN(int64_t start, IntArgument(maybe_start, 0));
   TRY_ASSIGN(int64_t end, IntArgument(maybe_end, length));
@@ -156,7 +154,9 @@ Result<Value> TextFind(Evaluator& evaluator, const Value& self, const Args& args
 Result<Value> TextCount(Evaluator& evaluator, const Value& self, const Args& args) {
   TRY_ASSIGN(const TextRef wanted, TextArgument(*args[0], "count() argument 1"));
   TRY_ASSIGN(const Window window, TakeWindow(evaluator, self, args[1], args[2]));
-  return Value(CountBytes(window.bytes, wanted->bytes));
+  const int64_t count = CountBytes(window.bytes, wanted->bytes);
+  TRY(evaluator.budget().Pieces(static_cast<size_t>(count)));
+  return Value(count);
 }
 
 template <bool kSuffix>
@@ -164,6 +164,7 @@ Result<Value> TextRemoveEdge(Evaluator& evaluator, const Value& self, const Args
   TRY_ASSIGN(const TextRef edge, TextArgument(*args[0], "the argument of removeprefix()"));
   const Text& text = self.text();
   const size_t length = edge->bytes.size();
+  TRY(evaluator.budget().Scan(length));
   if (kSuffix ? !text.bytes.ends_with(edge->bytes) : !text.bytes.starts_with(edge->bytes)) {
     return self;
   }
@@ -202,9 +203,8 @@ Result<Value> TextZeroFill(Evaluator& evaluator, const Value& self, const Args& 
 
 // All characters are so, and there is one.
 template <bool (*kHolds)(char32_t)>
-Result<Value> TextAll(Evaluator& evaluator, const Value& self, const Args&) {
+Result<Value> TextAll(Evaluator&, const Value& self, const Args&) {
   const std::string_view bytes = self.text().bytes;
-  TRY(evaluator.budget().Scan(bytes.size()));
   char32_t c = 0;
   for (size_t i = 0; i < bytes.size();) {
     i += static_cast<size_t>(DecodeUtf8(bytes.substr(i), &c));
@@ -243,38 +243,38 @@ constexpr char kUpperTest[] = "upper";
 constexpr Builtin kMethods[] = {
     {"capitalize", "", TextCase<CaseOf::kCapitalize>},
     {"center", "width fillchar?", TextPad<Pad::kCenter>},
-    {"count", "sub start? end?", TextCount},
-    {"endswith", "suffix start? end?", TextHasEdge<true>},
-    {"find", "sub start? end?", TextFind<false, false>},
-    {"format", "*", TextFormat},
-    {"index", "sub start? end?", TextFind<false, true>},
+    {"count", "sub start? end?", TextCount, Charge::kScan},
+    {"endswith", "suffix start? end?", TextHasEdge<true>, Charge::kItself},
+    {"find", "sub start? end?", TextFind<false, false>, Charge::kScan},
+    {"format", "*", TextFormat, Charge::kItself},
+    {"index", "sub start? end?", TextFind<false, true>, Charge::kScan},
     {"isalnum", "", TextAll<IsAlphanumeric>},
     {"isalpha", "", TextAll<IsLetter>},
-    {"isascii", "", TextIsAscii},
+    {"isascii", "", TextIsAscii, Charge::kScan},
     {"isdecimal", "", TextAll<IsDecimal>},
     {"isdigit", "", TextAll<IsDigit>},
     {"islower", "", TextIsCase<kLowerTest>},
     {"isprintable", "", TextIsPrintable},
     {"isspace", "", TextAll<IsSpace>},
     {"isupper", "", TextIsCase<kUpperTest>},
-    {"join", "iterable", TextJoin},
+    {"join", "iterable", TextJoin, Charge::kItself},
     {"ljust", "width fillchar?", TextPad<Pad::kRight>},
     {"lower", "", TextCase<CaseOf::kLower>},
-    {"lstrip", "chars?", TextStrip<true, false>},
-    {"partition", "sep", TextPartition<false>},
-    {"removeprefix", "prefix", TextRemoveEdge<false>},
-    {"removesuffix", "suffix", TextRemoveEdge<true>},
-    {"replace", "old new count?", TextReplace},
-    {"rfind", "sub start? end?", TextFind<true, false>},
-    {"rindex", "sub start? end?", TextFind<true, true>},
+    {"lstrip", "chars?", TextStrip<true, false>, Charge::kItself},
+    {"partition", "sep", TextPartition<false>, Charge::kScan},
+    {"removeprefix", "prefix", TextRemoveEdge<false>, Charge::kItself},
+    {"removesuffix", "suffix", TextRemoveEdge<true>, Charge::kItself},
+    {"replace", "old new count?", TextReplace, Charge::kScan},
+    {"rfind", "sub start? end?", TextFind<true, false>, Charge::kScan},
+    {"rindex", "sub start? end?", TextFind<true, true>, Charge::kScan},
     {"rjust", "width fillchar?", TextPad<Pad::kLeft>},
-    {"rpartition", "sep", TextPartition<true>},
-    {"rsplit", "sep? maxsplit?", TextSplit<true>},
-    {"rstrip", "chars?", TextStrip<false, true>},
-    {"split", "sep? maxsplit?", TextSplit<false>},
+    {"rpartition", "sep", TextPartition<true>, Charge::kScan},
+    {"rsplit", "sep? maxsplit?", TextSplit<true>, Charge::kScan},
+    {"rstrip", "chars?", TextStrip<false, true>, Charge::kItself},
+    {"split", "sep? maxsplit?", TextSplit<false>, Charge::kScan},
     {"splitlines", "keepends?", TextSplitLines},
-    {"startswith", "prefix start? end?", TextHasEdge<false>},
-    {"strip", "chars?", TextStrip<true, true>},
+    {"startswith", "prefix start? end?", TextHasEdge<false>, Charge::kItself},
+    {"strip", "chars?", TextStrip<true, true>, Charge::kItself},
     {"swapcase", "", TextCase<CaseOf::kSwap>},
     {"title", "", TextCase<CaseOf::kTitle>},
     {"upper", "", TextCase<CaseOf::kUpper>},
@@ -286,6 +286,10 @@ constexpr std::string_view kOtherMethods[] = {
 };
 
 }  // namespace
+
+std::vector<Builtin> AllTextMethods() {
+  return {std::begin(kMethods), std::end(kMethods)};
+}
 
 const Builtin* FindTextMethod(std::string_view name, bool* is_known) {
   *is_known = std::find(std::begin(kOtherMethods), std::end(kOtherMethods), name) !=
