@@ -57,26 +57,36 @@ ContentRange ReadContentRange(const net::HttpHeaders& headers) {
 class FileTarget final : public BodyTarget {
  public:
   FileTarget(std::string path, Begun begun, uint64_t bytes_expected)
-      : path_(std::move(path)), begun_(std::move(begun)), total_(bytes_expected) {}
+      : path_(std::move(path)),
+        begun_(std::move(begun)),
+        expected_(bytes_expected),
+        total_(bytes_expected) {}
 
   // Any thread.
   uint64_t done() const { return done_.load(); }
   uint64_t total() const { return total_.load(); }
   // Whether the server went on with another file than ours: the rest doesn't fit the beginning.
   bool is_another() const { return is_another_; }
+  // Whether the server sends more than the file has: not even its beginning can be trusted.
+  bool is_too_long() const { return is_too_long_; }
 
   Status Begin(int status, const net::HttpHeaders& headers) override {
     const std::string etag(headers.Get("etag").value_or(""));
     const ContentRange range = ReadContentRange(headers);
     const uint64_t first = status == 206 ? begun_.bytes : 0;
-    is_another_ = status == 206 && (begun_.bytes == 0 || range.first != begun_.bytes ||
-                                    (!etag.empty() && etag != begun_.etag));
+    // A rest without the ETag that was asked for may be one of any version.
+    is_another_ =
+        status == 206 && (begun_.bytes == 0 || range.first != begun_.bytes || etag != begun_.etag);
     if (is_another_) {
       return Fail(Code::kUpstreamError, path_ + ": the server sent another part than asked for");
     }
     const auto length = ParseUint(headers.Get("content-length").value_or(""));
     if (length || range.total) {
       total_.store(status == 206 && range.total ? *range.total : first + length.value_or(0));
+    }
+    if (expected_ != 0 && total_.load() > expected_) {
+      return TooLong("has " + std::to_string(total_.load()) + " bytes and should have " +
+                     std::to_string(expected_));
     }
     done_.store(first);
     TRY(CheckSpace());
@@ -94,6 +104,9 @@ class FileTarget final : public BodyTarget {
   }
 
   Status Take(std::string_view bytes) override {
+    if (total_.load() != 0 && bytes.size() > Left()) {
+      return TooLong("sends more than its " + std::to_string(total_.load()) + " bytes");
+    }
     while (!bytes.empty()) {
       const ssize_t written = write(file_.fd(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) {
@@ -110,6 +123,10 @@ class FileTarget final : public BodyTarget {
   }
 
  private:
+  Status TooLong(std::string detail) {
+    is_too_long_ = true;
+    return Fail(Code::kDataCorrupt, std::move(detail));
+  }
   uint64_t Left() const { return total_.load() - std::min(done_.load(), total_.load()); }
   Status CheckSpace() const {
     return FreeBytes(path_.substr(0, path_.rfind('/'))) < Left()
@@ -119,9 +136,11 @@ class FileTarget final : public BodyTarget {
 
   const std::string path_;
   const Begun begun_;
+  const uint64_t expected_;  // as a listing says; 0: not known
   std::atomic<uint64_t> done_{0};
   std::atomic<uint64_t> total_;  // 0: not known
   bool is_another_ = false;
+  bool is_too_long_ = false;
   FileHandle file_;
 };
 
@@ -180,6 +199,10 @@ Result<FetchedFile> DownloadFile(HttpSession& session, const RemoteFile& file,
       }
     };
     const Result<HttpAnswer> answer = session.Get(file.url, file.token, fields, target, show);
+    if (!answer && target.is_too_long()) {
+      TRY(Forget(path));
+      return Fail(Within(std::string(ShownUrl(file.url)), answer.error()));
+    }
     if (!answer && !target.is_another()) {
       return Fail(answer.error());
     }

@@ -25,8 +25,8 @@ struct PullSize {
 
 // Brings a file to `path`, going on after what is there already when the server still has the same
 // file (Range with If-Range), else from its beginning. Beside it, in <path>.json, is its ETag.
-// Errors: AnswerError's, kDataCorrupt (another length than expected), kResourceExhausted (the disk
-// is full: bytes needed and free), the network's.
+// Errors: AnswerError's, kDataCorrupt (another length than expected; seen at the first byte too
+// many), kResourceExhausted (the disk is full: bytes needed and free), the network's.
 [[nodiscard]] Result<FetchedFile> DownloadFile(HttpSession& session, const RemoteFile& file,
                                                const std::string& path, const PullSize& size,
                                                const PullOptions& options);

@@ -150,6 +150,16 @@ TEST_F(HubTest, ComparesWithTheListing) {
   EXPECT_THAT(*store_.List(), IsEmpty());
 }
 
+TEST_F(HubTest, ABodyWithoutEndIsLeftAtTheFirstByteTooMany) {
+  List(Add("m.gguf", small_));
+  storage_.Hold("/m.gguf?sig=1", {200, {}, small_ + "x"});
+  const Result<Entry> entry = Pull("hf:o/r");
+  ASSERT_FALSE(entry);
+  EXPECT_EQ(entry.error().code, Code::kDataCorrupt);
+  EXPECT_THAT(entry.error().detail, HasSubstr("sends more than its 100000 bytes"));
+  EXPECT_EQ(SizeOfFolder(folder_.path() + "/pulls").bytes, 0u);
+}
+
 TEST_F(HubTest, ReadsAllPagesOfTheListing) {
   hub_.Answer(kTree, {200,
                       {{"link", "<" + hub_.url() + "/page2>; rel=\"next\""}},

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "hub/stand_in.h"
 #include "hub/store.h"
@@ -101,6 +102,7 @@ TEST_F(PullTest, StartsAgainWhenTheServerHasAnotherFile) {
       {.bytes = another, .etag = "\"v2\"", .ignores_if_range = true},  // 206 of another
       {.bytes = another, .etag = "\"v1\"", .range_off_by = 7},         // 206 from elsewhere
       {.bytes = another, .etag = "\"v2\"", .whole_always = true},
+      {.bytes = another, .etag = "", .ignores_if_range = true},  // 206 of who knows which
   };
   for (const ServedFile& server : servers) {
     server_.Serve("/m.gguf", {.bytes = model_, .cut_after = 100'000});
@@ -403,6 +405,18 @@ TEST_F(PullTest, RemovesModelsAndWhatWasBegun) {
   ASSERT_GT(SizeOfFolder(store_.folder()).bytes, 0u);
   ASSERT_TRUE(store_.Remove(url_));
   EXPECT_EQ(SizeOfFolder(store_.folder()).bytes, 0u);
+}
+
+TEST_F(PullTest, AModelWithoutASourceIsRemovedByItsNameAlone) {
+  server_.Serve("/m.gguf", {.bytes = model_});
+  const Result<Entry> entry = Pull(url_);
+  ASSERT_TRUE(entry);
+  Json record = *ParseJson(*ReadFile(entry->path() + ".json", 1 << 20));
+  record.Set("source", "");
+  ASSERT_TRUE(WriteFileAtomically(entry->path() + ".json", record.Dump()));
+  EXPECT_EQ(store_.Remove("unknown-word").error().code, Code::kNotFound);
+  EXPECT_THAT(*store_.List(), SizeIs(1));
+  EXPECT_TRUE(store_.Remove("m"));
 }
 
 TEST_F(PullTest, WhatIsDamagedHereIsBroughtAnew) {

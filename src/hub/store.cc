@@ -458,7 +458,7 @@ Result<std::optional<Entry>> Store::Remove(std::string_view reference_text) {
   const std::string source = may_be_pulled ? SourceOf(*reference) : "";
   TRY_ASSIGN(const std::vector<Entry> entries, List());
   for (const Entry& entry : entries) {
-    if (entry.name == reference_text || entry.source == source) {
+    if (entry.name == reference_text || (!source.empty() && entry.source == source)) {
       TRY(RemoveTree(entry.path() + ".json"));
       for (const EntryFile& file : entry.files) {
         TRY(RemoveTree(file.path));
