@@ -125,7 +125,8 @@ class FileTarget final : public BodyTarget {
  private:
   Status TooLong(std::string detail) {
     is_too_long_ = true;
-    return Fail(Code::kDataCorrupt, std::move(detail));
+    // Without a listing it's the server that contradicts itself.
+    return Fail(expected_ != 0 ? Code::kDataCorrupt : Code::kUpstreamError, std::move(detail));
   }
   uint64_t Left() const { return total_.load() - std::min(done_.load(), total_.load()); }
   Status CheckSpace() const {
