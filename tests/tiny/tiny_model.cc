@@ -24,7 +24,7 @@ tensor::GgufWriter MakeTinyModel(const TinyOptions& options) {
   const bool gemma = options.family == Family::kGemma3;
   const bool deep = gemma && options.deep;
   const bool experts = options.family == Family::kQwen3Moe;
-  const ModelShape shape = {
+  ModelShape shape = {
       .family = options.family,
       .layers = deep    ? 62u
                 : gemma ? 7u
@@ -44,6 +44,15 @@ tensor::GgufWriter MakeTinyModel(const TinyOptions& options) {
       .expert_ff = experts ? 256u : 0u,
       .rope_scaling = options.rope_scaling,
   };
+  if (options.small) {
+    shape.layers = 2;
+    shape.width = 64;
+    shape.heads = 2;
+    shape.kv_heads = 1;
+    shape.head_dim = 32;
+    shape.ff = 64;
+    shape.expert_ff = experts ? 64 : 0;
+  }
   tensor::GgufWriter writer;
   AddModel(shape, options.mix, {.seed = options.seed}, writer);
   AddVocabulary(vocabulary, writer);

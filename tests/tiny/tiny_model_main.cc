@@ -1,5 +1,5 @@
 // fak-tiny-model FAMILY TYPE OUT.gguf [--seed N] [--tied] [--rope none|linear|yarn|llama3]
-// [--sentence-piece] [--deep] [--split PARTS]
+// [--sentence-piece] [--deep] [--small] [--split PARTS]
 // Writes a tiny model with random weights (tiny_model.h). With --split, OUT is the prefix of the
 // parts.
 #include <charconv>
@@ -61,6 +61,8 @@ Result<Command> Parse(const std::vector<std::string_view>& words) {
       command.options.tied = true;
     } else if (words[i] == "--deep") {
       command.options.deep = true;
+    } else if (words[i] == "--small") {
+      command.options.small = true;
     } else if (words[i] == "--sentence-piece") {
       command.options.sentence_piece = true;
     } else {
@@ -72,7 +74,8 @@ Result<Command> Parse(const std::vector<std::string_view>& words) {
   if (positional.size() != 3) {
     return Fail(Code::kInvalidArgument,
                 "usage: fak-tiny-model FAMILY TYPE OUT.gguf [--seed N] [--tied] "
-                "[--rope none|linear|yarn|llama3] [--sentence-piece] [--deep] [--split PARTS]");
+                "[--rope none|linear|yarn|llama3] [--sentence-piece] [--deep] [--small] "
+                "[--split PARTS]");
   }
   const auto family = fak::tiny::FindFamily(positional[0]);
   const auto mix = fak::tiny::FindTypeMix(positional[1]);
