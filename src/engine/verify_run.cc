@@ -250,9 +250,10 @@ Status Runner::SeedAndEvict() {
   return {};
 }
 
-// When half of the target is computed, all that is free or only cached goes; who needs a block
-// next takes the target's, because it is the last and least. Then half of what the cache kept of
-// it goes too, so that it has to be computed anew, and there are blocks again.
+// When half of the target is computed, all that is free or only cached goes, and so does what
+// others give back when they end; who needs a block next takes the target's, because it is the last
+// and least. Then half of what the cache kept of it goes too, so that it has to be computed anew,
+// and there are blocks again.
 void Runner::MaybePreempt() {
   const Request* request = driver_.Find(kTarget);
   if (cell_.path != KvPath::kPreempted || request == nullptr) {
@@ -260,7 +261,7 @@ void Runner::MaybePreempt() {
   }
   const Sequence& sequence = request->choices.front().sequence;
   const size_t half = run_.prompt.size() / 2;
-  if (!short_of_blocks_ && recomputed_blocks_ == 0 && sequence.computed >= half) {
+  if (recomputed_blocks_ == 0 && sequence.preemptions == 0 && sequence.computed >= half) {
     driver_.tree().Evict(driver_.pool().cached_only());
     TakeBlocks(driver_.pool().free());
     short_of_blocks_ = true;

@@ -253,6 +253,18 @@ TEST_F(RunCellTest, OnlyTheHitInsideABlockNeedsCopies) {
   }
 }
 
+// Whoever ends gives blocks back, and in a large batch somebody ends in every few steps.
+TEST_F(RunCellTest, PreemptsTheTargetInEveryBatch) {
+  LoadedEngine engine = Load(tensor::CreateCpuBackend({}).value());
+  for (const uint32_t batch : {1, 2, 3, 8, 16}) {
+    for (const uint32_t chunk : {1, 7, 64, 512, 0}) {
+      const CellOutcome outcome =
+          Run(engine, {.batch = batch, .chunk = chunk, .path = KvPath::kPreempted});
+      EXPECT_EQ(outcome.failure, "") << batch << " sequences, chunks of " << chunk;
+    }
+  }
+}
+
 // The engine is given a limit of rows that makes the steps smaller than the cell says.
 TEST_F(RunCellTest, SaysWhenAStepWasNotTheCells) {
   EngineOptions options = VerifyEngineOptions({});

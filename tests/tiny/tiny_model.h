@@ -20,7 +20,7 @@ struct TinyOptions {
   bool sentence_piece =
       false;           // llama with llama 2's kind of tokenizer (gemma3 always has its own)
   bool deep = false;   // gemma3 with the 62 layers of its 27B, and narrower
-  bool small = false;  // 64 wide, 2 layers: a thirtieth of the work, where the paths matter
+  bool small = false;  // 64 wide, 2 layers: an eighth of the work, where the paths matter
 };
 
 // 256 wide, 3 layers (gemma3: 7, the sixth is global, with a window of 24), 4 heads over 2, context
