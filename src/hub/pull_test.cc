@@ -31,7 +31,7 @@ constexpr size_t kBytes = 600'000;
 class PullTest : public ::testing::Test {
  protected:
   Result<Entry> Pull(const std::string& reference, PullOptions options = {}) {
-    options.on_progress = [this, next = options.on_progress](const Progress& progress) {
+    options.on_progress = [next = options.on_progress](const Progress& progress) {
       if (progress.total != 0) {
         EXPECT_LE(progress.done, progress.total) << progress.what;
       }
