@@ -227,7 +227,9 @@ net::HttpHeaders Gateway::HeadersOf(const Call& call) const {
   }
   if (!options_.cors_origin.empty() && call.request.headers.Has("origin")) {
     headers.Add("access-control-allow-origin", options_.cors_origin);
-    headers.Add("access-control-allow-headers", "*");
+    // "*" stands for every header but Authorization (Fetch standard), and not everybody knows it:
+    // those that carry keys go by name.
+    headers.Add("access-control-allow-headers", "*, Authorization, x-api-key");
     headers.Add("access-control-allow-methods", "GET, POST, OPTIONS");
   }
   return headers;

@@ -40,29 +40,15 @@ Result<std::vector<int32_t>> TokensOf(const Json& document, int32_t vocabulary) 
   return *std::move(ids);
 }
 
-// vLLM's bodies ("prompt", or "messages" as in a chat) and llama.cpp's ("content").
 Result<std::vector<int32_t>> TokenizeDocument(const Json& document, const text::ModelCard& card,
                                               int64_t wall_ns) {
-  if (!document.is_object()) {
-    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
-  }
-  if (document.Find("messages") != nullptr) {
-    TRY_ASSIGN(const wire::Turn turn, wire::DecodeChatRequest(document));
-    TRY_ASSIGN(driver::PreparedPrompt prompt, PrepareChat(turn, card, 0, wall_ns));
+  TRY_ASSIGN(const wire::TokenizeRequest request, wire::DecodeTokenizeRequest(document));
+  if (request.chat) {
+    TRY_ASSIGN(driver::PreparedPrompt prompt, PrepareChat(*request.chat, card, 0, wall_ns));
     return std::move(prompt.tokens);
   }
-  wire::Fields fields(document);
-  const bool llamacpp = document.Find("content") != nullptr;
-  const auto text = fields.String(llamacpp ? "content" : "prompt");
-  const bool add_special = llamacpp ? fields.Bool("add_special").value_or(false)
-                                    : fields.Bool("add_special_tokens").value_or(true);
-  const bool parse_special = fields.Bool("parse_special").value_or(true);
-  TRY(fields.status());
-  if (!text) {
-    return Fail(Code::kInvalidArgument, "prompt: is missing", "prompt");
-  }
-  return card.tokenizer->Encode(*text,
-                                {.add_special = add_special, .parse_special = parse_special});
+  return card.tokenizer->Encode(
+      request.text, {.add_special = request.add_special, .parse_special = request.parse_special});
 }
 
 // Into an object that the caller ends.

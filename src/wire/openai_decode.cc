@@ -13,6 +13,7 @@
 namespace fak::wire {
 namespace {
 
+constexpr int64_t kInt32Min = std::numeric_limits<int32_t>::min();
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 std::string At(std::string_view list, size_t index) {
@@ -304,14 +305,28 @@ void ReadChatLogprobs(Fields& fields, SamplingParams& sampling) {
   }
 }
 
-bool ReadTokenPrompt(const Json& ids, PromptInput& prompt) {
-  std::optional<std::vector<int32_t>> tokens = TokenIdsOf(ids);
-  if (!tokens) {
-    return false;
+constexpr char kPromptsWanted[] = "must be a string, a list of token ids, or a list of either";
+
+// Any integers: the engine knows which of them are tokens, and how many it has.
+void ReadTokenPrompt(Fields& fields, const Json& ids, PromptInput& prompt) {
+  if (!ids.is_array()) {
+    fields.Fail("prompt", kPromptsWanted);
+    return;
   }
   prompt.is_tokens = true;
-  prompt.tokens = *std::move(tokens);
-  return true;
+  prompt.tokens.reserve(ids.array().size());
+  for (const Json& id : ids.array()) {
+    const std::optional<int64_t> number = id.is_number() ? id.AsInt() : std::nullopt;
+    if (!number) {
+      fields.Fail("prompt", kPromptsWanted);
+      return;
+    }
+    if (*number < kInt32Min || *number > kInt32Max) {
+      fields.Fail("prompt", "token " + std::to_string(*number) + " is outside every vocabulary");
+      return;
+    }
+    prompt.tokens.push_back(static_cast<int32_t>(*number));
+  }
 }
 
 void ReadPrompts(Fields& fields, Turn& turn) {
@@ -320,19 +335,16 @@ void ReadPrompts(Fields& fields, Turn& turn) {
     fields.Fail("prompt", "is missing");
     return;
   }
-  constexpr char kWanted[] = "must be a string, a list of token ids, or a list of either";
   if (prompt->is_string()) {
     turn.prompts.push_back({prompt->string(), {}, false});
     return;
   }
   if (!prompt->is_array() || prompt->array().empty()) {
-    fields.Fail("prompt", kWanted);
+    fields.Fail("prompt", kPromptsWanted);
     return;
   }
   if (prompt->array().front().is_number()) {
-    if (!ReadTokenPrompt(*prompt, turn.prompts.emplace_back())) {
-      fields.Fail("prompt", kWanted);
-    }
+    ReadTokenPrompt(fields, *prompt, turn.prompts.emplace_back());
     return;
   }
   if (prompt->array().size() > limits::kPromptsMax) {
@@ -343,9 +355,8 @@ void ReadPrompts(Fields& fields, Turn& turn) {
     PromptInput& input = turn.prompts.emplace_back();
     if (one.is_string()) {
       input.text = one.string();
-    } else if (!ReadTokenPrompt(one, input)) {
-      fields.Fail("prompt", kWanted);
-      return;
+    } else {
+      ReadTokenPrompt(fields, one, input);
     }
   }
 }
@@ -407,6 +418,29 @@ Result<Turn> DecodeCompletionRequest(const Json& document) {
   TRY(fields.status());
   turn.unknown_fields = fields.Unknown();
   return turn;
+}
+
+Result<TokenizeRequest> DecodeTokenizeRequest(const Json& document) {
+  if (!document.is_object()) {
+    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  TokenizeRequest request;
+  if (document.Find("messages") != nullptr) {
+    TRY_ASSIGN(request.chat, DecodeChatRequest(document));
+    return request;
+  }
+  Fields fields(document);
+  const bool llamacpp = document.Find("content") != nullptr;
+  const auto text = fields.String(llamacpp ? "content" : "prompt");
+  request.add_special = llamacpp ? fields.Bool("add_special").value_or(false)
+                                 : fields.Bool("add_special_tokens").value_or(true);
+  request.parse_special = fields.Bool("parse_special").value_or(true);
+  TRY(fields.status());
+  if (!text) {
+    return Fail(Code::kInvalidArgument, "prompt: is missing", "prompt");
+  }
+  request.text = *text;
+  return request;
 }
 
 }  // namespace fak::wire

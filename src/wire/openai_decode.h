@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/json.h"
 #include "base/result.h"
 #include "wire/turn.h"
@@ -12,5 +15,14 @@ namespace fak::wire {
 // at all, by the driver. Pure.
 [[nodiscard]] Result<Turn> DecodeChatRequest(const Json& document);
 [[nodiscard]] Result<Turn> DecodeCompletionRequest(const Json& document);
+
+// The body of /tokenize: vLLM's ("prompt", or "messages" as in a chat) or llama.cpp's ("content").
+struct TokenizeRequest {
+  std::optional<Turn> chat;  // absent: the text
+  std::string text;
+  bool add_special = true;
+  bool parse_special = true;
+};
+[[nodiscard]] Result<TokenizeRequest> DecodeTokenizeRequest(const Json& document);
 
 }  // namespace fak::wire

@@ -165,14 +165,38 @@ TEST(DecodeCompletion, TakesEveryFormOfAPrompt) {
   EXPECT_EQ(prompts(R"(["a","b"])")->prompts.size(), 2u);
   EXPECT_EQ(prompts(R"([1,2,3])")->prompts[0].tokens, (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(prompts(R"([[1],[2,3]])")->prompts[1].tokens, (std::vector<int32_t>{2, 3}));
+  // Numbers that are no tokens of this model are the engine's to refuse: it knows how many it has.
+  EXPECT_EQ(prompts("[-1,99999999]")->prompts[0].tokens, (std::vector<int32_t>{-1, 99999999}));
+  EXPECT_EQ(prompts("[[1],[4294967296]]").error().detail,
+            "prompt: token 4294967296 is outside every vocabulary");
   EXPECT_EQ(prompts(R"("hi")")->sampling.max_tokens, 16);
   for (const char* bad :
-       {"3", "[]", "[1,\"a\"]", "[\"a\",1]", "[-1]", "[2097152]", "[[1],[1.5]]", "{}"}) {
+       {"3", "[]", "[1,\"a\"]", "[\"a\",1]", "[2147483648]", "[[1],[1.5]]", "{}"}) {
     const auto turn = prompts(bad);
     ASSERT_FALSE(turn) << bad;
     EXPECT_EQ(turn.error().field, "prompt");
   }
   EXPECT_FALSE(DecodeCompletionRequest(*ParseJson("{}")));
+}
+
+TEST(DecodeTokenize, TakesBothServersBodies) {
+  const auto decode = [](const char* json) { return DecodeTokenizeRequest(*ParseJson(json)); };
+  const auto vllm = decode(R"({"prompt":"hi","parse_special":false})");
+  ASSERT_TRUE(vllm);
+  EXPECT_EQ(vllm->text, "hi");
+  EXPECT_TRUE(vllm->add_special);
+  EXPECT_FALSE(vllm->parse_special);
+  EXPECT_FALSE(decode(R"({"prompt":"hi","add_special_tokens":false})")->add_special);
+  const auto llamacpp = decode(R"({"content":"","prompt":"hi"})");
+  ASSERT_TRUE(llamacpp);
+  EXPECT_EQ(llamacpp->text, "");
+  EXPECT_FALSE(llamacpp->add_special);
+  EXPECT_TRUE(decode(R"({"content":"hi","add_special":true})")->add_special);
+  EXPECT_TRUE(decode(R"({"messages":[{"role":"user","content":"hi"}]})")->chat.has_value());
+  for (const char* bad : {"{}", "[]", R"({"prompt":7})", R"({"content":null})",
+                          R"({"messages":[]})", R"({"prompt":"hi","parse_special":1})"}) {
+    EXPECT_FALSE(decode(bad)) << bad;
+  }
 }
 
 class StreamTest : public ::testing::Test {

@@ -100,8 +100,10 @@ class Requests(unittest.TestCase):
     def test_prompts(self):
         for prompt in (7, {}, [], "", [[]], ["a", 7], [1, "a"], [1.5], [None], ["x"] * 257):
             self.refused("/v1/completions", {"prompt": prompt}, param="prompt")
-        for token in (-1, 303, 2**31):
-            self.refused("/v1/completions", {"prompt": [1, token]}, param="prompt")
+        for token in (-1, 303, 99_999_999):
+            words = f"token {token} is outside the vocabulary of 303"
+            self.refused("/v1/completions", {"prompt": [1, token]}, words, param="prompt")
+        self.refused("/v1/completions", {"prompt": [2**31]}, str(2**31), param="prompt")
         self.refused("/v1/completions", {}, param="prompt")
         for logprobs in ("x", -1, 21):
             self.refused(
