@@ -82,9 +82,10 @@ def with_specials(names):
 
 
 def any_bytes():
-    """Half a megabyte that is no UTF-8, without E2 96 81 (SentencePiece reads it as a blank)."""
+    """Half a megabyte that is no UTF-8: every byte is in it, characters of all planes, and U+2581."""
     draw = random.Random(13)
     data = bytearray(mixed()[:300000].encode("utf-8"))
     for _ in range(len(data) // 10):
         data[draw.randrange(len(data))] = draw.randrange(256)
-    return bytes(data).replace(b"\xe2\x96\x81", b"")
+    whole = "".join(chr(plane << 16 | low) for plane in range(17) for low in (0x2581, 0xFFFC))
+    return bytes(range(256)) + bytes(data) + whole.encode("utf-8") + b" \xe2\x96\x81\xe2\x96\x81x"
