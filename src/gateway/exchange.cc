@@ -41,9 +41,10 @@ void Exchange::OnEvent(wire::Event event) noexcept {
   if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
     end_.usage = usage->usage;
   } else if (const auto* started = std::get_if<wire::Started>(&event)) {
-    end_.usage.prompt_tokens = std::max(0, started->prompt_tokens);
+    end_.usage.prompt_tokens = started->prompt_tokens;
   } else if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
-    end_.usage.completion_tokens += static_cast<int32_t>(text->tokens.size());
+    end_.usage.completion_tokens =
+        std::max(0, end_.usage.completion_tokens) + static_cast<int32_t>(text->tokens.size());
   }
   if (auto* headers = std::get_if<wire::UpstreamHeaders>(&event)) {
     upstream_headers_ = std::move(headers->headers);

@@ -17,7 +17,7 @@ namespace fak::gateway {
 struct ExchangeEnd {
   int status = 200;
   std::optional<Error> error;
-  wire::Usage usage;          // what was told until then, where none was reported
+  wire::Usage usage{-1, -1};  // what was told until then, where none was reported; -1: nothing
   int64_t first_byte_ns = 0;  // 0: none was sent
   std::string worker;         // that took it, where there could be several
 };

@@ -338,8 +338,12 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
     fields.push_back({"upstream", std::string_view(end.worker)});
   }
   if (call.generates) {
-    fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});
-    fields.push_back({"completion_tokens", int64_t{end.usage.completion_tokens}});
+    if (end.usage.prompt_tokens >= 0) {
+      fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});
+    }
+    if (end.usage.completion_tokens >= 0) {
+      fields.push_back({"completion_tokens", int64_t{end.usage.completion_tokens}});
+    }
     if (end.first_byte_ns != 0) {
       fields.push_back(
           {"ttft_ms", static_cast<double>(end.first_byte_ns - call.context.arrival_ns) /

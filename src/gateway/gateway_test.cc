@@ -483,6 +483,16 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
               HasSubstr("\"prompt_tokens\":7,\"completion_tokens\":3"));
 }
 
+TEST_F(GatewayTest, TheAccessLogLeavesOutTokensThatNobodyCounted) {
+  const std::string log_file = FreshFile("fak_gateway_uncounted.log");
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  driver_.events_ = {wire::RawChunk{"{}"}, wire::Finish{}, wire::Done{}};
+  Start();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 200);
+  StopLog();
+  EXPECT_THAT(*ReadFile(log_file, 1 << 20), Not(HasSubstr("_tokens\"")));
+}
+
 TEST_F(GatewayTest, TheAccessLogNamesTheUpstreamAndWhyItFailed) {
   const std::string log_file = FreshFile("fak_gateway_upstream.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));

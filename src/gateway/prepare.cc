@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/hash.h"
+#include "base/limits.h"
 #include "kv/unit_keys.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -70,7 +72,12 @@ Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& render
 }  // namespace
 
 std::string FoldSalt(const std::string& tenant, const std::string& salt) {
-  return tenant.empty() ? salt : std::to_string(tenant.size()) + ":" + tenant + salt;
+  if (tenant.empty()) {
+    return salt;
+  }
+  std::string folded = std::to_string(tenant.size()) + ":" + tenant + salt;
+  // What an engine behind takes is bounded as ours is. What isn't a hash begins with a digit.
+  return folded.size() <= limits::kCacheSaltBytesMax ? folded : "h:" + Sha256::HexOf(folded);
 }
 
 Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,

@@ -27,7 +27,8 @@ struct RequestContext {
   wire::HttpHeaders client_headers;
 };
 
-// The tenant's name and the client's salt in one; caches never cross it.
+// The tenant's name and the client's salt in one; caches never cross it. A hash where the two
+// together are longer than a salt may be.
 std::string FoldSalt(const std::string& tenant, const std::string& salt);
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose

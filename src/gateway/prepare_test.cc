@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "text/chat_template.h"
 #include "text/sample_vocabulary.h"
 #include "text/tokenizer.h"
@@ -77,6 +78,16 @@ TEST(Prepare, ContinuesTheFinalMessageWhateverItsTextIs) {
     ASSERT_FALSE(refused) << hidden;
     EXPECT_EQ(refused.error().field, "continue_final_message");
   }
+}
+
+TEST(FoldSalt, KeepsTenantsApartAndWithinTheBoundOfASalt) {
+  EXPECT_EQ(FoldSalt("", "s"), "s");
+  EXPECT_NE(FoldSalt("a", "bc"), FoldSalt("ab", "c"));
+  const std::string longest(limits::kCacheSaltBytesMax, 'x');
+  EXPECT_EQ(FoldSalt("", longest), longest);
+  EXPECT_LE(FoldSalt("alice", longest).size(), limits::kCacheSaltBytesMax);
+  EXPECT_NE(FoldSalt("alice", longest), FoldSalt("bob", longest));
+  EXPECT_NE(FoldSalt("alice", longest), FoldSalt("alice", longest.substr(1)));
 }
 
 }  // namespace

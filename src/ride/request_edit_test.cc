@@ -150,7 +150,7 @@ TEST(EditHeaders, PassesNoHeaderThatRoutes) {
     EXPECT_FALSE(headers.Has("x-dynamo-worker-instance-id")) << adapter->engine;
     EXPECT_FALSE(headers.Has("x-prefiller-host-port")) << adapter->engine;
     EXPECT_FALSE(headers.Has("x-gateway-destination-endpoint")) << adapter->engine;
-    EXPECT_EQ(headers.Get("x-request-id"), "mine") << adapter->engine;
+    EXPECT_EQ(headers.Get("x-request-id"), "mine-req-1") << adapter->engine;
   }
   EXPECT_EQ(EditHeaders(kAnthropic, {}, prepared).Get("anthropic-beta"), "b");
   EXPECT_EQ(EditHeaders(kAnthropic, {}, prepared).Get("anthropic-version"), "2024-01-01");

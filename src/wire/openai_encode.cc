@@ -26,7 +26,7 @@ JsonWriter OpenAiStream::BeginChunk() {
 void OpenAiStream::EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out) {
   json.EndArray();
   if (maybe_choice != nullptr && !std::exchange(maybe_choice->begun, true) && started_.seed) {
-    json.Key("seed").Uint(*started_.seed);
+    json.Key("seed").Int(static_cast<int64_t>(*started_.seed));  // as it may be given again
   }
   if (maybe_choice == nullptr) {
     json.Key("usage");

@@ -151,7 +151,7 @@ std::string OpenAiWhole::Body() const {
   json.EndArray().Key("usage");
   WriteUsage(json, usage_);
   if (started_.seed) {
-    json.Key("seed").Uint(*started_.seed);
+    json.Key("seed").Int(static_cast<int64_t>(*started_.seed));
   }
   if (chat && turn_.sampling.prompt_logprobs >= 0 && !choices_.empty()) {
     json.Key("prompt_logprobs");
