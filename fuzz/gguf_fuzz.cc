@@ -1,12 +1,25 @@
-// fuzz: links fak_tensor
+// fuzz: links fak_model fak_tensor
 // Parses bytes as the head of a GGUF file, walks all that came out, and holds the parser to its
 // word about prefixes: one that it doesn't ask more for gives the answer that the whole file gives.
+// What is a whole file then goes the way of a model: its shape is within bounds, and its card has a
+// tokenizer that works.
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <span>
+#include <string>
 
+#include "base/limits.h"
 #include "base/result.h"
+#include "model/card.h"
+#include "model/shape.h"
+#include "tensor/gguf.h"
 #include "tensor/gguf_head.h"
+#include "text/tokenizer.h"
 
 namespace {
 
@@ -58,6 +71,71 @@ void CheckHead(const GgufHead& head, uint64_t file_bytes) {
   sink = sink + seen;
 }
 
+// The name of a file of this process that goes with it.
+class ScratchFile {
+ public:
+  ScratchFile()
+      : path_((std::filesystem::temp_directory_path() /
+               ("fak_gguf_fuzz_" + std::to_string(getpid()) + ".gguf"))
+                  .string()) {}
+  ~ScratchFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+void CheckShape(const fak::tensor::GgufFile& file) {
+  namespace limits = fak::limits;
+  const auto shape = fak::model::ReadShape(file);
+  if (!shape) {
+    CHECK(!shape.error().detail.empty());
+    return;
+  }
+  CHECK(!shape->layers.empty() && shape->layers.size() <= limits::kLayersMax);
+  CHECK(shape->width >= 1 && shape->width <= limits::kEmbeddingMax);
+  CHECK(shape->vocabulary >= 1 && shape->vocabulary <= limits::kVocabularyMax);
+  CHECK(shape->context >= 1 && shape->context <= limits::kContextMax);
+  CHECK(shape->experts_used <= shape->experts && shape->experts <= limits::kExpertsMax);
+  for (const fak::model::LayerShape& layer : shape->layers) {
+    CHECK(layer.heads.kv_heads >= 1 && layer.heads.q_heads <= limits::kHeadsMax);
+    CHECK(layer.heads.q_heads % layer.heads.kv_heads == 0);
+    CHECK(layer.heads.dim >= 2 && layer.heads.dim <= limits::kHeadDimMax);
+    CHECK(layer.feed_forward <= limits::kFeedForwardMax);
+  }
+}
+
+void CheckCard(const fak::tensor::GgufFile& file) {
+  const auto card = fak::model::MakeCard(file, std::nullopt);
+  if (!card) {
+    CHECK(!card.error().detail.empty());
+    return;
+  }
+  const fak::text::Tokenizer& tokenizer = *(*card)->tokenizer;
+  for (const int32_t id :
+       tokenizer.Encode("<s>Hello,  w\xC3\xB6rld 12\n", {.parse_special = true})) {
+    CHECK(id >= 0 && id < tokenizer.vocab_size());
+  }
+  CHECK((*card)->context_length >= 0);
+}
+
+void CheckModel(std::span<const uint8_t> bytes) {
+  static const ScratchFile scratch;
+  std::ofstream(scratch.path(), std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const auto file = fak::tensor::GgufFile::Open(scratch.path());
+  if (file) {  // no part of a split model
+    CheckShape(**file);
+    CheckCard(**file);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -67,6 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(wanted == 0) << "wants more than the file";
   if (head) {
     CheckHead(*head, size);
+    CheckModel(std::span(data, size));
   }
   const Result<GgufHead> of_half = fak::tensor::ParseGgufHead(bytes.first(size / 2), size, &wanted);
   if (wanted != 0) {
