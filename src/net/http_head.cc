@@ -242,7 +242,7 @@ Result<size_t> HeadFinder::Find(std::string_view bytes) {
 
 tl::expected<RequestHead, HttpFault> ParseRequestHead(std::string_view head) {
   if (auto refusal = CheckLines(head)) {
-    return tl::unexpected(ToFault(std::move(*refusal), {}));
+    return tl::unexpected(ToFault(*refusal, {}));
   }
   Grammar<true> grammar;
   std::string why;
@@ -251,7 +251,7 @@ tl::expected<RequestHead, HttpFault> ParseRequestHead(std::string_view head) {
   }
   RequestHead parsed;
   if (auto refusal = Interpret(grammar, &parsed)) {
-    return tl::unexpected(ToFault(std::move(*refusal), std::move(parsed.request)));
+    return tl::unexpected(ToFault(*refusal, std::move(parsed.request)));
   }
   return parsed;
 }

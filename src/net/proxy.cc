@@ -84,7 +84,7 @@ Result<Proxy> ParseProxy(const std::string& name, std::string_view value) {
 Result<ProxyRules> ProxyRules::Read(FunctionRef<std::string(const char*)> variable) {
   ProxyRules rules;
   const auto all = Variable(variable, "all_proxy", "ALL_PROXY");
-  for (auto [own, proxy] :
+  for (const auto& [own, proxy] :
        {std::pair(Variable(variable, "http_proxy", "HTTP_PROXY"), &rules.plain_),
         std::pair(Variable(variable, "https_proxy", "HTTPS_PROXY"), &rules.tls_)}) {
     const auto& [name, value] = own.second.empty() ? all : own;

@@ -35,7 +35,7 @@ bool ServerConnection::IsAnswering(uint64_t exchange) const {
   return state_ == State::kAnswering && exchange == exchange_ && answer_ != Answer::kDone;
 }
 
-void ServerConnection::Send(uint64_t exchange, HttpResponse response) {
+void ServerConnection::Send(uint64_t exchange, const HttpResponse& response) {
   if (IsAnswering(exchange) && answer_ == Answer::kNone) {
     AppendWhole(response);
   }

@@ -215,7 +215,7 @@ void ServerConnection::Dispatch() {
 }
 
 // Answers by itself, and closes.
-void ServerConnection::Refuse(HttpResponse response) {
+void ServerConnection::Refuse(const HttpResponse& response) {
   state_ = State::kAnswering;
   answer_ = Answer::kNone;
   ++exchange_;
@@ -223,7 +223,7 @@ void ServerConnection::Refuse(HttpResponse response) {
   server_->requests_open.fetch_add(1, std::memory_order_relaxed);
   keep_alive_ = false;
   request_ = {};
-  AppendWhole(std::move(response));
+  AppendWhole(response);
 }
 
 void ServerConnection::Identify(HttpRequest& request) const {

@@ -37,7 +37,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   // The writers' side. `exchange` names the request; calls for another than the one being
   // answered do nothing.
-  void Send(uint64_t exchange, HttpResponse response);
+  void Send(uint64_t exchange, const HttpResponse& response);
   void StartStream(uint64_t exchange, int status, HttpHeaders headers);
   void FlushHead(uint64_t exchange);
   void Write(uint64_t exchange, std::string_view bytes);
@@ -64,7 +64,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool TakeHead();
   bool TakeBody();
   void Dispatch();
-  void Refuse(HttpResponse response);
+  void Refuse(const HttpResponse& response);
   void Fault(int status, Error error);
   void Identify(HttpRequest& request) const;
   void MaybeRead();
