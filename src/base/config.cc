@@ -69,6 +69,17 @@ NodePtr Convert(const toml::node& node, const std::string& name, const std::stri
   return out;
 }
 
+// What toml++ quotes of the file may be a key: more than a character or two isn't repeated.
+std::string WithoutQuotes(std::string_view description) {
+  const size_t first = description.find('\'');
+  const size_t last = description.rfind('\'');
+  if (first == std::string_view::npos || last - first <= 3) {
+    return std::string(description);
+  }
+  return std::string(description.substr(0, first)) + "'...'" +
+         std::string(description.substr(last + 1));
+}
+
 std::string_view TypeName(const ConfigNode& node) {
   constexpr std::string_view kNames[] = {"a date or time", "a boolean", "an integer", "a number",
                                          "a string",       "an array",  "a table"};
@@ -123,7 +134,7 @@ Result<ConfigTable> ConfigTable::Parse(std::string_view text, const std::string&
     return ConfigTable(Convert(table, name, ""));
   } catch (const toml::parse_error& error) {
     return Fail(Code::kInvalidArgument,
-                PlaceOf(name, error.source().begin) + ": " + std::string(error.description()));
+                PlaceOf(name, error.source().begin) + ": " + WithoutQuotes(error.description()));
   }
 }
 

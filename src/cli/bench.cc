@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
 #include "cli/number_flag.h"
@@ -153,7 +154,10 @@ void WriteJsonRow(JsonWriter& json, const perf::TestResult& result, const std::s
   const std::vector<double> rates = result.SamplesTs();
   const std::vector<double> times(result.samples_ns.begin(), result.samples_ns.end());
   json.Key("engine").String(engine).Key("cpu_info").String(perf::CpuName());
-  json.Key("model_filename").String(subject.path).Key("model_type").String(subject.type);
+  json.Key("model_filename")
+      .String(ReplaceInvalidUtf8(subject.path))
+      .Key("model_type")
+      .String(subject.type);
   json.Key("model_size").Uint(subject.bytes).Key("model_n_params").Uint(subject.parameters);
   json.Key("n_threads").Uint(subject.threads).Key("n_prompt").Uint(result.test.n_prompt);
   json.Key("n_gen").Uint(result.test.n_gen).Key("n_depth").Uint(result.test.n_depth);

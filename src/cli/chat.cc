@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "cli/verb.h"
 #include "gateway/prepare.h"
@@ -43,7 +44,8 @@ class Chat::Printer final : public driver::EventSink {
       }
       usage_.completion_tokens += static_cast<int32_t>(text->tokens.size());
       answer_ += text->text;
-      if (std::fwrite(text->text.data(), 1, text->text.size(), stdout) != text->text.size() ||
+      const std::string shown = to_terminal_ ? PrintableLines(text->text) : text->text;
+      if (std::fwrite(shown.data(), 1, shown.size(), stdout) != shown.size() ||
           std::fflush(stdout) != 0) {
         reader_gone_ = reader_gone_ || errno == EPIPE;
         unwritten_ = unwritten_ ? unwritten_ : ErrnoError(errno, "standard output");
@@ -86,6 +88,7 @@ class Chat::Printer final : public driver::EventSink {
   }
 
  private:
+  const bool to_terminal_ = isatty(STDOUT_FILENO) == 1;
   std::string answer_;
   wire::Usage usage_;
   int64_t first_ns_ = 0;
@@ -178,7 +181,8 @@ Status Chat::Command(std::string_view line, bool& leave) {
 }
 
 Status Chat::Converse() {
-  std::fprintf(stderr, "Chat with %s. /help for commands.\n", driver_.engine().card->name.c_str());
+  std::fprintf(stderr, "Chat with %s. /help for commands.\n",
+               Printable(driver_.engine().card->name).c_str());
   std::string line;
   while (true) {
     interrupts_.Enter(Interrupts::Stage::kPrompting);
@@ -201,7 +205,7 @@ Status Chat::Converse() {
     Result<std::string> answer = Answer(line);
     if (!answer) {
       std::fprintf(
-          stderr, "fak: %s%s\n", answer.error().detail.c_str(),
+          stderr, "fak: %s%s\n", PrintableLines(answer.error().detail).c_str(),
           answer.error().code == Code::kContextTooLong ? " (/clear forgets the conversation)" : "");
       continue;
     }

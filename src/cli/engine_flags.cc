@@ -6,7 +6,9 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/printable.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/number_flag.h"
 #include "cli/pull.h"
 #include "cli/suggest.h"
@@ -140,12 +142,12 @@ Result<ResolvedModel> ResolveModel(const std::string& reference,
                               : Error{Code::kInvalidArgument,
                                       "model \"" + reference + "\" is none that is known" + meant});
   }
-  return ResolvedModel{entry->name, entry->path()};
+  return ResolvedModel{ReplaceInvalidUtf8(entry->name), entry->path()};
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
-    std::fprintf(stderr, "fak: %s\n", note.c_str());
+    std::fprintf(stderr, "fak: %s\n", PrintableLines(note).c_str());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "cli/engine_flags.h"
@@ -66,8 +67,8 @@ void PrintShape(const model::ModelShape& shape) {
   const auto windowed = std::count_if(shape.layers.begin(), shape.layers.end(),
                                       [](const auto& layer) { return layer.window != 0; });
   std::printf("architecture   %s, %zu layers, width %u, %u query and %u KV heads of %u\n",
-              shape.architecture.c_str(), shape.layers.size(), shape.width, first.heads.q_heads,
-              first.heads.kv_heads, first.heads.dim);
+              Printable(shape.architecture).c_str(), shape.layers.size(), shape.width,
+              first.heads.q_heads, first.heads.kv_heads, first.heads.dim);
   if (shape.experts != 0) {
     std::printf("experts        %u, %u a token, width %u\n", shape.experts, shape.experts_used,
                 shape.expert_feed_forward);
@@ -98,9 +99,10 @@ std::string TokenizerKind(const tensor::GgufFile& file) {
 }
 
 void PrintTable(const Findings& found, const InspectFlags& flags) {
-  std::printf("file           %s, GGUF v%u, %s in %zu part%s\n", found.file->part_path(0).c_str(),
-              found.file->version(), FormatBytes(found.file->file_bytes()).c_str(),
-              found.file->parts(), found.file->parts() == 1 ? "" : "s");
+  std::printf("file           %s, GGUF v%u, %s in %zu part%s\n",
+              Printable(found.file->part_path(0)).c_str(), found.file->version(),
+              FormatBytes(found.file->file_bytes()).c_str(), found.file->parts(),
+              found.file->parts() == 1 ? "" : "s");
   if (found.shape) {
     PrintShape(*found.shape);
   }
@@ -109,15 +111,15 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
     std::printf("parameters     %.1f M\n", static_cast<double>(card.parameters) / 1e6);
     std::printf("tokenizer      %s, %d tokens, BOS %s, EOS %s\n",
                 TokenizerKind(*found.file).c_str(), card.tokenizer->vocab_size(),
-                card.bos_token.empty() ? "none" : card.bos_token.c_str(),
-                card.eos_token.empty() ? "none" : card.eos_token.c_str());
+                card.bos_token.empty() ? "none" : Printable(card.bos_token).c_str(),
+                card.eos_token.empty() ? "none" : Printable(card.eos_token).c_str());
     std::printf(
         "chat template  %s\n",
         card.maybe_chat_template == nullptr
             ? "none: completes text"
             : (std::to_string(card.maybe_chat_template->source().size()) + " bytes").c_str());
     for (const std::string& note : card.notes) {
-      std::printf("note           %s\n", note.c_str());
+      std::printf("note           %s\n", Printable(note).c_str());
     }
   }
   std::printf("types         ");
@@ -136,7 +138,7 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
   }
   const Error* why_not = found.WhyNot();
   std::printf("runnable       %s\n",
-              why_not == nullptr ? "yes" : ("no: " + why_not->detail).c_str());
+              why_not == nullptr ? "yes" : ("no: " + Printable(why_not->detail)).c_str());
   if (flags.tensors) {
     for (const tensor::GgufTensor& tensor : found.file->tensors()) {
       std::printf("  %-36s %-6s %lld x %lld\n", tensor::PrintableName(tensor.name).c_str(),
@@ -161,7 +163,7 @@ void WriteShape(JsonWriter& json, const model::ModelShape& shape) {
 void PrintJson(const Findings& found, const InspectFlags& flags) {
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("file").String(found.file->part_path(0));
+  json.BeginObject().Key("file").String(ReplaceInvalidUtf8(found.file->part_path(0)));
   json.Key("bytes").Uint(found.file->file_bytes()).Key("parts").Uint(found.file->parts());
   json.Key("gguf_version").Uint(found.file->version());
   if (found.shape) {
@@ -179,7 +181,7 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
     json.Key("eos").String(ReplaceInvalidUtf8((*found.card)->eos_token)).EndObject();
     json.Key("notes").BeginArray();
     for (const std::string& note : (*found.card)->notes) {
-      json.String(note);
+      json.String(ReplaceInvalidUtf8(note));
     }
     json.EndArray();
   }
@@ -199,7 +201,7 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
   const Error* why_not = found.WhyNot();
   json.Key("runnable").Bool(why_not == nullptr);
   if (why_not != nullptr) {
-    json.Key("why_not").String(why_not->detail);
+    json.Key("why_not").String(ReplaceInvalidUtf8(why_not->detail));
   }
   if (flags.tensors) {
     json.Key("tensors").BeginArray();

@@ -6,8 +6,10 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/signal.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/pull.h"
 #include "cli/verbs.h"
 #include "hub/store.h"
@@ -28,10 +30,12 @@ void PrintEntries(const std::vector<hub::Entry>& entries) {
   std::printf("%-22s %10s  %s\n", "NAME", "SIZE", "FILE");
   for (const hub::Entry& entry : entries) {
     const std::string damaged =
-        entry.damaged() ? "  (damaged, another size than when it came: fak pull " + entry.name + ")"
-                        : "";
-    std::printf("%-22s %10s  %s%s\n", entry.name.c_str(), FormatBytes(entry.bytes()).c_str(),
-                entry.path().c_str(), damaged.c_str());
+        entry.damaged()
+            ? "  (damaged, another size than when it came: fak pull " + Printable(entry.name) + ")"
+            : "";
+    std::printf("%-22s %10s  %s%s\n", Printable(entry.name).c_str(),
+                FormatBytes(entry.bytes()).c_str(), Printable(entry.path()).c_str(),
+                damaged.c_str());
   }
   for (const hub::Alias& alias : hub::Aliases()) {
     const bool here = std::any_of(entries.begin(), entries.end(),
@@ -55,13 +59,18 @@ Status List(bool as_json) {
   JsonWriter json(out);
   json.BeginArray();
   for (const hub::Entry& entry : entries) {
-    json.BeginObject().Key("name").String(entry.name).Key("path").String(entry.path());
+    json.BeginObject().Key("name").String(ReplaceInvalidUtf8(entry.name));
+    json.Key("path").String(ReplaceInvalidUtf8(entry.path()));
     json.Key("bytes").Uint(entry.bytes()).Key("sha256").String(entry.files.front().sha256);
     json.Key("source").String(entry.source).Key("licence").String(entry.licence);
     json.Key("damaged").Bool(entry.damaged());
     json.Key("files").BeginArray();
     for (const hub::EntryFile& file : entry.files) {
-      json.BeginObject().Key("path").String(file.path).Key("bytes").Uint(file.bytes);
+      json.BeginObject()
+          .Key("path")
+          .String(ReplaceInvalidUtf8(file.path))
+          .Key("bytes")
+          .Uint(file.bytes);
       json.Key("sha256").String(file.sha256).EndObject();
     }
     json.EndArray().EndObject();
@@ -77,7 +86,7 @@ Status Remove(const std::vector<std::string>& names) {
     TRY_ASSIGN(const std::optional<hub::Entry> entry, store.Remove(name));
     const std::string what =
         entry ? entry->name + ", " + FormatBytes(entry->bytes()) : "what was begun of " + name;
-    std::printf("removed %s\n", what.c_str());
+    std::printf("removed %s\n", Printable(what).c_str());
   }
   return {};
 }

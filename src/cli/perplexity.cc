@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/printable.h"
 #include "cli/engine_flags.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -48,8 +49,8 @@ Status Measure(PerplexityFlags flags) {
     std::printf("%s\n", out.c_str());
   } else {
     std::printf("perplexity %.4f +/- %.4f (%s, %u windows of %u tokens, %llu scored)\n",
-                report.perplexity, report.error, model.name.c_str(), report.windows, flags.window,
-                static_cast<unsigned long long>(report.scored));
+                report.perplexity, report.error, Printable(model.name).c_str(), report.windows,
+                flags.window, static_cast<unsigned long long>(report.scored));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
@@ -25,9 +26,10 @@ struct ProbeFlags {
 
 void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   std::string out = url + ": " + std::string(endpoint.adapter->engine);
-  out += endpoint.version.empty() ? "" : " " + endpoint.version;
-  out += " (" + endpoint.why + ")\n";
-  out += "models: " + (endpoint.models.empty() ? "it names none" : Join(endpoint.models, ", "));
+  out += endpoint.version.empty() ? "" : " " + Printable(endpoint.version);
+  out += " (" + Printable(endpoint.why) + ")\n";
+  out += "models: " +
+         (endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", ")));
   out += "\ncontext: ";
   out += endpoint.context_length > 0 ? std::to_string(endpoint.context_length) + " tokens"
                                      : "it doesn't say";
@@ -35,7 +37,7 @@ void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   std::vector<std::vector<std::string>> rows = {{"SIGNAL", "", "ASKED", "SEEN", "SO"}};
   for (const ride::Endpoint::Finding& finding : endpoint.findings) {
     rows.push_back({std::string(SignalName(finding.signal)), finding.has ? "yes" : "no",
-                    finding.asked, finding.seen, finding.means});
+                    Printable(finding.asked), Printable(finding.seen), Printable(finding.means)});
   }
   std::vector<size_t> widths(5, 0);
   for (const auto& row : rows) {
@@ -83,7 +85,10 @@ void PrintJson(const std::string& url, const ride::Endpoint& endpoint) {
 
 Status Probe(const ProbeFlags& flags) {
   TRY_ASSIGN(const driver::ReplicaSpec spec, ride::ParseUpstream(flags.url));
-  std::string key = flags.api_key;
+  std::string key;
+  if (!flags.api_key.empty()) {
+    TRY_ASSIGN(key, CleanKey(flags.api_key, "--upstream-api-key"));
+  }
   if (!flags.api_key_file.empty()) {
     TRY_ASSIGN(key, ReadKeyFile(flags.api_key_file));
   }

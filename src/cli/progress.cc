@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/strings.h"
 
 namespace fak::cli {
@@ -87,7 +88,8 @@ void ProgressBar::ShowCount(std::string_view what, uint64_t done, uint64_t total
        done, total);
 }
 
-void ProgressBar::Draw(const std::string& text, uint64_t done, uint64_t total) {
+void ProgressBar::Draw(const std::string& raw, uint64_t done, uint64_t total) {
+  const std::string text = Printable(raw);
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", text.c_str());
     return;
@@ -109,7 +111,7 @@ void ProgressBar::Draw(const std::string& text, uint64_t done, uint64_t total) {
 
 void ProgressBar::Note(std::string_view line) {
   Finish();
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  std::fprintf(stderr, "%s\n", PrintableLines(line).c_str());
 }
 
 void ProgressBar::Finish() {

@@ -11,8 +11,10 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/signal.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
 #include "cli/number_flag.h"
@@ -79,10 +81,8 @@ bool IsAddress(const std::string& host) {
 
 Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
   gateway::KeyRing keys;
-  for (const std::string& key : flags.api_keys) {
-    if (key.empty()) {
-      return Fail(Code::kInvalidArgument, "--api-key is empty", "--api-key");
-    }
+  for (const std::string& given : flags.api_keys) {
+    TRY_ASSIGN(const std::string key, CleanKey(given, "--api-key"));
     // Beside other tenants it is one too, or its salts could spell theirs.
     keys.Add(key, {flags.keys_file.empty() ? "" : "api-key", 1.0, true});
   }
@@ -262,14 +262,23 @@ class Latch {
   bool set_ = false;
 };
 
+// A JSON string, inside a word that is in single quotes.
+std::string ForShell(const std::string& text) {
+  std::string quoted;
+  for (const char c : Printable(Json(ReplaceInvalidUtf8(text)).Dump())) {
+    quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  }
+  return quoted;
+}
+
 void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Served& served) {
   const std::string url = net::Origin{server.tls(), flags.host, server.port()}.ToString();
   if (served.why_not.empty()) {
     std::fprintf(stderr, "fak %s is ready on %s (%s)\n", kVersion, url.c_str(),
-                 served.about.c_str());
+                 Printable(served.about).c_str());
   } else {
     std::fprintf(stderr, "fak %s is listening on %s, not ready: %s (%s)\n", kVersion, url.c_str(),
-                 served.why_not.c_str(), served.about.c_str());
+                 Printable(served.why_not).c_str(), Printable(served.about).c_str());
   }
   if (!served.maybe_model) {
     return;
@@ -281,7 +290,7 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
     key = " -H 'Authorization: Bearer YOUR_KEY'";
   }
   const std::string model =
-      served.maybe_model->empty() ? "" : ",\"model\":" + Json(*served.maybe_model).Dump();
+      served.maybe_model->empty() ? "" : ",\"model\":" + ForShell(*served.maybe_model);
   if (chats) {
     std::fprintf(
         stderr,
@@ -364,7 +373,24 @@ Status TryListening(net::EventLoop& loop, const net::HttpServerOptions& options)
   return {};
 }
 
-Status Serve(const ServeFlags& flags) {
+// 0: no bound, which nothing but 0 means.
+int64_t RequestTimeoutMs(const ServeFlags& flags) {
+  const int64_t ms = std::llround(flags.request_timeout_s * 1000);
+  return flags.request_timeout_s > 0 ? std::max<int64_t>(ms, 1) : 0;
+}
+
+// Names as answers may hold them.
+Status CleanNames(ServeFlags& flags) {
+  for (std::string& name : flags.served_model_names) {
+    if (name.empty()) {
+      return Fail(Code::kInvalidArgument, "--served-model-name is empty", "--served-model-name");
+    }
+    name = ReplaceInvalidUtf8(name);
+  }
+  return {};
+}
+
+Status Serve(ServeFlags flags) {
   Latch first_signal;
   Latch second_signal;
   std::atomic<bool> stop{false};
@@ -377,6 +403,7 @@ Status Serve(const ServeFlags& flags) {
   log.async = true;
   TRY(StartLog(log));
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
+  TRY(CleanNames(flags));
   TRY(RefuseTypedModel(flags));
   TRY(RefuseNativeFlags(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
@@ -398,7 +425,7 @@ Status Serve(const ServeFlags& flags) {
                           .keys = std::move(keys),
                           .trust_request_chat_template = flags.trust_request_chat_template,
                           .cors_origin = flags.allowed_origin,
-                          .request_timeout_ms = std::llround(flags.request_timeout_s * 1000),
+                          .request_timeout_ms = RequestTimeoutMs(flags),
                           .kv_event_sources = kv_event_sources},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());

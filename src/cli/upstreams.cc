@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "ride/request_edit.h"
 #include "ride/upstream_driver.h"
@@ -31,7 +32,7 @@ Status GiveKeys(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& sp
                   "--upstream-api-key would go to every upstream: give --upstream-api-key-file "
                   "NAME=FILE for the one that it belongs to");
     }
-    specs.front().api_key = flags.api_key;
+    TRY_ASSIGN(specs.front().api_key, CleanKey(flags.api_key, "--upstream-api-key"));
   }
   for (const std::string& text : flags.api_key_files) {
     const auto named = Cut(text, "=");
@@ -120,14 +121,15 @@ Found Find(ride::UpstreamDriver& driver, const std::string& url) {
   const auto probed = driver.WaitForProbe(kWaitMs);
   if (!probed || !driver.Load().ready) {
     const std::string why = probed ? driver.Load().why_not : probed.error().detail;
-    std::fprintf(stderr, "%s (%s)\n", why.c_str(), url.c_str());
+    std::fprintf(stderr, "%s (%s)\n", Printable(why).c_str(), url.c_str());
     return {&driver, nullptr, {}};
   }
   const ride::Endpoint& endpoint = **probed;
-  std::fprintf(stderr, "upstream %s: %s%s%s at %s (%s); models: %s\n", driver.name().c_str(),
-               std::string(endpoint.adapter->engine).c_str(), endpoint.version.empty() ? "" : " ",
-               endpoint.version.c_str(), url.c_str(), endpoint.why.c_str(),
-               endpoint.models.empty() ? "it names none" : Join(endpoint.models, ", ").c_str());
+  std::fprintf(
+      stderr, "upstream %s: %s%s%s at %s (%s); models: %s\n", driver.name().c_str(),
+      std::string(endpoint.adapter->engine).c_str(), endpoint.version.empty() ? "" : " ",
+      Printable(endpoint.version).c_str(), url.c_str(), Printable(endpoint.why).c_str(),
+      endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", ")).c_str());
   // One that is always asked for the same takes any name.
   const bool any = !endpoint.adapter->default_model.empty();
   return {&driver, *probed, any ? std::vector<std::string>() : endpoint.models};
@@ -198,11 +200,11 @@ void WarnOfModels(const UpstreamFlags& flags, const std::vector<std::string>& se
         std::fprintf(stderr,
                      "fak: --upstream-model %s: %s, and not that one; unless it takes others too, "
                      "requests fail until it does\n",
-                     flags.model.c_str(), each.ListInWords().c_str());
+                     flags.model.c_str(), Printable(each.ListInWords()).c_str());
       }
     } else if (!served_names.empty() && !each.TakesAnyOf(served_names)) {
       std::fprintf(stderr, "fak: no request will go to %s: it takes none of the names %s\n",
-                   each.driver->name().c_str(), Join(served_names, ", ").c_str());
+                   each.driver->name().c_str(), Printable(Join(served_names, ", ")).c_str());
     }
   }
 }
@@ -261,7 +263,23 @@ Result<std::string> ReadKeyFile(const std::string& path) {
   if (key.empty()) {
     return Fail(Code::kInvalidArgument, path + ": the first line should be a key and is empty");
   }
-  return key;
+  return CleanKey(key, path);
+}
+
+Result<std::string> CleanKey(std::string_view key, const std::string& from) {
+  while (key.ends_with('\n') || key.ends_with('\r')) {  // as $(cat FILE) or a file's last line
+    key.remove_suffix(1);
+  }
+  const bool fits =
+      std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  if (key.empty() || !fits) {
+    return Fail(Code::kInvalidArgument,
+                from + (key.empty() ? " is empty"
+                                    : ": a key is of visible ASCII characters, and this one has "
+                                      "blanks, control characters or others"),
+                from.starts_with("--") ? from : "");
+  }
+  return std::string(key);
 }
 
 Status CheckUpstreams(const UpstreamFlags& flags) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,10 @@ struct UpstreamFlags {
 
 // A key from a file, which is never logged: its first line.
 [[nodiscard]] Result<std::string> ReadKeyFile(const std::string& path);
+// A key as it was given, without the line end that files and shells add. Blanks and control
+// characters are refused: no client could send them. `from`: what gave it, for the error, which has
+// no key in it.
+[[nodiscard]] Result<std::string> CleanKey(std::string_view key, const std::string& from);
 
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/config.h"
+#include "base/printable.h"
 #include "cli/suggest.h"
 
 namespace fak::cli {
@@ -93,10 +94,25 @@ Result<bool> TakeVariable(CLI::Option& option) {
   return true;
 }
 
+bool IsSecret(std::string_view flag) {
+  return flag.ends_with("api-key");
+}
+
+// A number would be read as another text than the one that was written.
+Result<std::optional<std::vector<std::string>>> SecretTexts(const ConfigTable& table,
+                                                            const std::string& name) {
+  if (auto one = table.String(name)) {
+    return *one ? std::optional(std::vector{**one}) : std::nullopt;
+  }
+  auto several = table.Strings(name);
+  return several ? std::move(several)
+                 : Fail(table.ErrorAt(name, "must be a string, in quotes, or an array of them"));
+}
+
 Status TakeKey(CLI::Option& option, const ConfigTable& table) {
   std::string taken;
   for (const std::string& name : NamesOf(option)) {
-    TRY_ASSIGN(const auto values, table.Texts(name));
+    TRY_ASSIGN(const auto values, IsSecret(name) ? SecretTexts(table, name) : table.Texts(name));
     if (!values || values->empty()) {
       continue;
     }
@@ -160,7 +176,7 @@ Result<std::optional<ConfigTable>> LoadTable(const std::string& config_path, con
 }  // namespace
 
 ExitStatus PrintError(const Error& error) {
-  std::fprintf(stderr, "fak: %s\n", error.detail.c_str());
+  std::fprintf(stderr, "fak: %s\n", PrintableLines(error.detail).c_str());
   if (error.code == Code::kCancelled) {
     return kInterrupted;
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "cli/engine_flags.h"
 #include "cli/progress.h"
@@ -45,7 +46,7 @@ class Table {
                 static_cast<unsigned long long>(result.comparison.logits_differing),
                 result.seconds);
     if (!result.failure.empty()) {
-      std::printf("     FAILED: %s\n", result.failure.c_str());
+      std::printf("     FAILED: %s\n", Printable(result.failure).c_str());
     }
     if (!result.comparison.first.empty()) {
       std::printf("     first: %s\n", result.comparison.first.c_str());
@@ -74,8 +75,8 @@ class Table {
       exact += cell.exact() ? 1 : 0;
     }
     std::printf("\n%s: %s, %zu of %zu cells exact, %llu of %llu values differ (numerics %s)\n",
-                model.c_str(), report.exact() ? "exact" : "NOT EXACT", exact, report.cells.size(),
-                static_cast<unsigned long long>(differing),
+                Printable(model).c_str(), report.exact() ? "exact" : "NOT EXACT", exact,
+                report.cells.size(), static_cast<unsigned long long>(differing),
                 static_cast<unsigned long long>(compared), report.numerics.c_str());
   }
 

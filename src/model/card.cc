@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/sampling_ranges.h"
+#include "base/utf8.h"
 #include "text/chat_template.h"
 #include "text/hf_tokenizer.h"
 #include "text/tokenizer.h"
@@ -157,7 +158,7 @@ Result<std::shared_ptr<const text::ModelCard>> CardFromJson(
     chat_template = own->string();
   }
   auto card = std::make_shared<text::ModelCard>();
-  card->name = Stem(path);
+  card->name = ReplaceInvalidUtf8(Stem(path));
   if (const Json* length = config.Find("model_max_length");
       length != nullptr && length->is_integer() && *length->AsInt() <= limits::kContextMax) {
     card->context_length = static_cast<int32_t>(*length->AsInt());
@@ -195,7 +196,7 @@ Result<std::shared_ptr<const text::ModelCard>> MakeCard(
     const GgufFile& file, std::optional<std::string> chat_template_source) {
   auto card = std::make_shared<text::ModelCard>();
   TRY_ASSIGN(const std::string_view name, file.GetString("general.name", ""));
-  card->name = name.empty() ? Stem(file.part_path(0)) : std::string(name);
+  card->name = ReplaceInvalidUtf8(name.empty() ? Stem(file.part_path(0)) : name);
   TRY_ASSIGN(const std::string_view architecture, file.GetString("general.architecture"));
   card->architecture = std::string(architecture);
   card->quantisation = MainType(file);

@@ -193,6 +193,14 @@ class Flags(support.CliTest):
                                              env={"FAK_MODEL": "other.gguf"})[1])
         self.assertIn("other.gguf", self.fak("serve", status=1, env={"FAK_MODEL": "other.gguf"})[1])
 
+    def test_a_secret_of_the_file_is_a_string_and_is_never_shown(self):
+        for value, said in (("0x1F", "serve.api-key: must be a string"), ("1234567", "must be a string"),
+                            ("[1234567]", "must be a string"), ("12345678901234567890", "config.toml:2:")):
+            self.config(f"[serve]\napi-key = {value}\n")
+            shown = self.one_line(self.fak("serve", self.model, status=2)[1])
+            self.assertIn(said, shown)
+            self.assertNotIn("1234567", shown)
+
     def test_a_wrong_key_or_value_is_named_with_its_place(self):
         for text, words, said in (
                 ("[inspect]\nmax-model-len = 64\nmax-modle-len = 1\n", ["inspect", self.model],

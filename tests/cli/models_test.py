@@ -196,6 +196,19 @@ class Models(support.CliTest):
         strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
         self.assertIn("lhama", json.loads(self.fak("inspect", strange, "--json")[0])["why_not"])
 
+    def test_what_a_file_says_is_shown_without_escapes_and_as_valid_json(self):
+        strange = self.folder / os.fsdecode(b"bad\xff\x1b[2J.gguf")
+        strange.write_bytes(self.model.read_bytes().replace(b"<|endoftext|>", b"<\x1bendoftext|>")
+                            .replace(b"Synthetic llama", b"Synthetic\xffllama"))
+        shown = self.fak("inspect", strange)[0]
+        self.assertNotIn("\x1b", shown)
+        self.assertIn("BOS <\\x1Bendoftext|>", shown)
+        found = json.loads(self.fak("inspect", strange, "--json")[0])
+        self.assertEqual(found["name"], "Synthetic\ufffdllama")
+        self.assertTrue(found["file"].endswith("/bad\ufffd\x1b[2J.gguf"), found["file"])
+        said = self.one_line(self.fak("inspect", self.folder / "none\x1b[2J.gguf", status=1)[1])
+        self.assertIn("none\\x1B[2J.gguf", said)
+
     def test_tokenize(self):
         tokens = json.loads(self.fak("tokenize", self.model, "Hello world", "--json")[0])
         ids = json.loads(self.fak("tokenize", self.model, "--ids", input="Hello world")[0])

@@ -1,10 +1,13 @@
 """fak serve when it can't: one line that names what is wrong, and no crash. And how it ends."""
 import json
 import os
+import re
 import resource
 import signal
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 
 import support
 
@@ -46,7 +49,37 @@ class Serve(support.CliTest):
             (self.folder / name).write_text("no PEM\n")
         self.assertIn("c.pem", self.refused(self.model, "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"))
 
+    def test_a_name_that_is_no_utf8_and_has_escapes(self):
+        strange = self.folder / os.fsdecode(b"bad\xff\x1b[2J'.gguf")
+        strange.write_bytes(self.model.read_bytes())
+        server = self.start("serve", strange, "--port", 0)
+        ready = self.line_of(server, " is ready on ")
+        self.assertIn("(bad\ufffd\\x1B[2J', ", ready)
+        url = re.search(r"http://[^ ]+", ready)[0]
+        with urllib.request.urlopen(url + "/v1/models", timeout=60) as answer:
+            self.assertEqual(json.loads(answer.read())["data"][0]["id"], "bad\ufffd\x1b[2J'")
+        self.assertIn("2J'\\''", self.line_of(server, "try: "))
+
+    def test_a_key_with_what_a_shell_or_a_file_adds(self):
+        server = self.start("serve", self.model, "--port", 0, "--request-timeout", "0.0004",
+                            env={"FAK_API_KEY": "k1\n"})
+        url = re.search(r"http://[^ ]+", self.line_of(server, " is ready on "))[0]
+        def status(path, body=None):
+            try:
+                request = urllib.request.Request(url + path, body, {"Authorization": "Bearer k1"})
+                return urllib.request.urlopen(request, timeout=60).status
+            except urllib.error.HTTPError as error:
+                return error.code
+        self.assertEqual(status("/v1/models"), 200)
+        # A bound below a millisecond is one.
+        self.assertEqual(status("/v1/completions", b'{"prompt": "a", "max_tokens": 4000}'), 504)
+        for key in ("SECRET k", "\tSECRET", "SECRET\x01"):
+            said = self.refused(self.model, status=2, env={"FAK_API_KEY": key})
+            self.assertIn("--api-key", said)
+            self.assertNotIn("SECRET", said)
+
     def test_flags_that_are_wrong(self):
+        self.assertIn("--served-model-name", self.refused(self.model, "--served-model-name", "", status=2))
         for flag in ("--log-level", "--isa"):
             said = self.fak("serve", self.model, flag, "loud", status=2)[1]
             self.assertIn(flag, said)
