@@ -23,8 +23,8 @@ inline constexpr size_t kNeedlessBodyBytesMax = 4096;        // of a GET
 inline constexpr size_t kHttpFieldsMax = 256;                // header fields of a message
 inline constexpr int kHttpLingerMs = 2'000;
 // HTTP client, for each upstream
-inline constexpr size_t kUpstreamConnectionsMax = 1024;
-inline constexpr size_t kUpstreamIdleConnectionsMax = 128;
+inline constexpr size_t kUpstreamConnectionsMax = 4096;
+inline constexpr size_t kUpstreamIdleConnectionsMax = 1024;
 inline constexpr size_t kUpstreamWaitingMax = 4096;
 inline constexpr int kUpstreamConnectTimeoutMs = 5'000;
 inline constexpr int kUpstreamFirstByteTimeoutMs = 600'000;
