@@ -1,4 +1,5 @@
-// The only file that sees simdjson. It walks a document once, in order, and builds the tree.
+// Walks a document once, in order, and builds the tree. Only this file and json_view.cc see
+// simdjson.
 
 #include <simdjson.h>
 

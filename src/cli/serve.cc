@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -181,12 +182,13 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
   return served;
 }
 
-Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics) {
+Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics,
+                          net::EventLoop& loop) {
   constexpr int kMsPerSecond = 1000;
   Served served;
   served.names = flags.served_model_names;
   TRY_ASSIGN(StartedUpstreams started,
-             StartUpstreams(flags.upstream, flags.served_model_names, metrics));
+             StartUpstreams(flags.upstream, flags.served_model_names, metrics, loop));
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
@@ -390,7 +392,19 @@ Status CleanNames(ServeFlags& flags) {
   return {};
 }
 
+// A stream takes two descriptors, and most systems start programs with 1,024 and let them ask for
+// more.
+void RaiseDescriptorLimit() {
+  constexpr rlim_t kWanted = 2 * limits::kHttpConnectionsMax + 1024;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kWanted) {
+    files.rlim_cur = std::min(kWanted, files.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
 Status Serve(ServeFlags flags) {
+  RaiseDescriptorLimit();
   Latch first_signal;
   Latch second_signal;
   std::atomic<bool> stop{false};
@@ -417,7 +431,7 @@ Status Serve(ServeFlags flags) {
   std::string kv_event_sources;
   std::unique_ptr<gateway::KvEventPublisher> kv_events;  // the driver calls it, so it goes later
   TRY_ASSIGN(Served served, flags.upstream.upstreams.empty() ? MakeNative(flags, metrics, stop)
-                                                             : MakeRidden(flags, metrics));
+                                                             : MakeRidden(flags, metrics, loop));
   TRY_ASSIGN(kv_events, PublishKvEvents(flags, *served.driver, kv_event_sources));
   TRY(served.driver->Start());
   gateway::Gateway front({.served_names = served.names,

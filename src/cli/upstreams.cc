@@ -324,7 +324,7 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
 
 Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
                                         const std::vector<std::string>& served_names,
-                                        metrics::Registry& metrics) {
+                                        metrics::Registry& metrics, net::EventLoop& request_loop) {
   constexpr int kMsPerSecond = 1000;
   TRY_ASSIGN(const std::vector<driver::ReplicaSpec> specs, UpstreamSpecs(flags));
   std::vector<std::unique_ptr<driver::EngineDriver>> drivers;
@@ -335,7 +335,8 @@ Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
                    spec, {.timeouts = {},
                           .tls = {.ca_file = flags.ca_file},
                           .maybe_metrics = &metrics,
-                          .scrape_every_ms = flags.metrics_scrape_interval_s * kMsPerSecond}));
+                          .scrape_every_ms = flags.metrics_scrape_interval_s * kMsPerSecond,
+                          .maybe_request_loop = &request_loop}));
     TRY(made->Start());
     upstreams.push_back(made.get());
     drivers.push_back(std::move(made));

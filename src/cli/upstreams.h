@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "driver/engine_driver.h"
 #include "metrics/serving.h"
+#include "net/event_loop.h"
 
 namespace fak::cli {
 
@@ -53,10 +54,12 @@ struct StartedUpstreams {
 };
 
 // All of them as one driver, started, and measured in `metrics`, which outlives it. Says on stderr
-// what was found behind each, and waits a few seconds for that. served_names: what clients shall
-// call the models; kInvalidArgument for one that can't mean any.
+// what was found behind each, and waits a few seconds for that. request_loop: that the server
+// answers on; outlives it too. served_names: what clients shall call the models; kInvalidArgument
+// for one that can't mean any.
 [[nodiscard]] Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
                                                       const std::vector<std::string>& served_names,
-                                                      metrics::Registry& metrics);
+                                                      metrics::Registry& metrics,
+                                                      net::EventLoop& request_loop);
 
 }  // namespace fak::cli

@@ -66,6 +66,10 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void OnEvent(wire::Event event) noexcept = 0;
+  // What is made of the events from here to EndBatch(), or to the last event, may leave together:
+  // no other will come before that. For drivers that know.
+  virtual void BeginBatch() noexcept {}
+  virtual void EndBatch() noexcept {}
   // Which of several engines takes the request, by its name in logs and metrics: once, on the
   // thread of Admit(), before any event. Not called by an engine that is the only one there can be.
   virtual void OnPlaced(std::string_view worker) { (void)worker; }

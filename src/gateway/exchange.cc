@@ -61,9 +61,20 @@ void Exchange::AwaitRoom(std::function<void()> on_room) {
   response_->OnDrained(limits::kStreamWindowBytes, std::move(on_room));
 }
 
-// Into bytes_; whether it was the last.
+void Exchange::EndBatch() noexcept {
+  in_batch_ = false;
+  WriteBytes();
+}
+
+void Exchange::WriteBytes() {
+  if (!bytes_.empty()) {
+    response_->Write(bytes_);
+    bytes_.clear();
+  }
+}
+
+// Behind what is in bytes_; whether it was the last.
 bool Exchange::Encode(const wire::Event& event) {
-  bytes_.clear();
   if (passed_) {
     passed_->Encode(event, bytes_);
     return passed_->ended();
@@ -87,11 +98,12 @@ void Exchange::OnStreamEvent(const wire::Event& event) {
       headers.Add("x-accel-buffering", "no");
       response_->StartStream(200, std::move(headers));
     }
-    response_->Write(bytes_);
   }
   if (last) {
     End(200, failed != nullptr ? std::optional(failed->error) : std::nullopt);
-    response_->End();
+    response_->End(bytes_);
+  } else if (!in_batch_) {
+    WriteBytes();
   }
 }
 

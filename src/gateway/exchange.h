@@ -36,6 +36,8 @@ class Exchange final : public driver::EventSink {
            const Clock& clock, OnEnd on_end);
 
   void OnEvent(wire::Event event) noexcept override;
+  void BeginBatch() noexcept override { in_batch_ = true; }
+  void EndBatch() noexcept override;
   void OnPlaced(std::string_view worker) override { end_.worker = worker; }
   void AwaitRoom(std::function<void()> on_room) override;
   // The request never reached the driver, or was refused by it.
@@ -44,6 +46,7 @@ class Exchange final : public driver::EventSink {
  private:
   void OnStreamEvent(const wire::Event& event);
   bool Encode(const wire::Event& event);
+  void WriteBytes();
   void OnWholeEvent(const wire::Event& event);
   void End(int status, std::optional<Error> error);
   net::HttpHeaders Headers(std::string_view content_type) const;
@@ -57,7 +60,8 @@ class Exchange final : public driver::EventSink {
   std::optional<wire::OpenAiStream> stream_;
   std::optional<wire::PassedStream> passed_;  // instead, on the other surfaces
   std::optional<wire::OpenAiWhole> whole_;
-  std::string bytes_;  // of one event; kept for its memory
+  std::string bytes_;  // of one event, or of a batch so far; kept for its memory
+  bool in_batch_ = false;
   bool started_ = false;
   net::HttpHeaders upstream_headers_;
   ExchangeEnd end_;

@@ -48,6 +48,9 @@ class ScriptedDriver final : public driver::EngineDriver,
     if (refusal_) {
       return Fail(*refusal_);
     }
+    if (batch_) {
+      sink->BeginBatch();
+    }
     for (const wire::Event& event : events_) {
       sink->OnEvent(event);
     }
@@ -82,6 +85,7 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::vector<driver::SleepOutcome> sleep_outcomes_;
   driver::EvictRequest evicted_;
   std::vector<driver::EvictOutcome> outcomes_;
+  bool batch_ = false;
   std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
                                       wire::UsageReport{}, wire::Done{}};
   std::optional<Error> refusal_;
@@ -162,6 +166,26 @@ TEST_F(GatewayTest, StreamsAndKeepsTheClientsRequestId) {
   EXPECT_THAT(response.body, HasSubstr("data: [DONE]\n\n"));
   EXPECT_EQ(driver_.prepared_->shown_id, "mine-1");
   EXPECT_NE(driver_.prepared_->request_id, "mine-1");  // another client may give the same
+}
+
+TEST_F(GatewayTest, WhatCameAtOnceLeavesAtOnce) {
+  Start();
+  const std::string body = R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})";
+  for (const bool batch : {false, true}) {
+    driver_.batch_ = batch;
+    net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
+    ASSERT_TRUE(socket.Send("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: " +
+                            std::to_string(body.size()) + "\r\n\r\n" + body));
+    const std::string answer = socket.ReadThrough("\r\n0\r\n\r\n");
+    EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+    // A chunk of the body ends with an empty line of CR LF, as the head does.
+    size_t chunks = 0;
+    for (size_t at = answer.find("\n\n\r\n"); at != std::string::npos;
+         at = answer.find("\n\n\r\n", at + 1)) {
+      ++chunks;
+    }
+    EXPECT_EQ(chunks == 1, batch) << answer;
+  }
 }
 
 TEST_F(GatewayTest, AFailureBeforeTheFirstTokenHasItsOwnStatus) {

@@ -210,7 +210,7 @@ HttpClient::HttpClient(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<HttpClient>> HttpClient::Make(EventLoop& loop, HttpClientOptions options) {
   std::unique_ptr<asio::ssl::context> tls;
-  if (!options.tls.ca_file.empty()) {
+  if (!options.tls.ca_file.empty() || options.tls_at_once) {
     TRY_ASSIGN(tls, MakeClientContext(options.tls));
   }
   auto impl = std::make_shared<Impl>(loop, std::move(options), std::move(tls));

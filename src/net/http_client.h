@@ -45,6 +45,8 @@ class HttpResponseSink {
   virtual void OnHead(int status, HttpHeaders headers) = 0;
   // Content as it comes, without its framing; the view is valid during the call.
   virtual void OnBody(std::string_view bytes) = 0;
+  // After the OnBody() calls of one read, unless OnDone() follows: nothing more has come yet.
+  virtual void OnReadEnd() {}
   // Once, last. Ok: the response is complete. Otherwise kUnavailable (no connection could be
   // made), kResourceExhausted (too many wait already), kDeadlineExceeded, kUpstreamError (it
   // closed early, or broke the protocol).
@@ -84,6 +86,8 @@ struct HttpClientOptions {
   // Python engine, closes it: a request sent into a closing connection can't be repeated.
   int keep_idle_ms = limits::kUpstreamKeepIdleMs;
   TlsClientOptions tls = {};
+  // Reads the certificates in Make() and not with the first connection that needs them.
+  bool tls_at_once = false;
   ProxyRules proxies = {};  // none: the environment is not read here
 };
 
@@ -103,8 +107,9 @@ struct HttpClientStats {
 // do harm: none of its bytes had left, or its method is GET, HEAD or OPTIONS and no byte of a
 // response had come.
 //
-// Loop thread only, but for making and destroying it (any thread). The first connection with TLS
-// holds the loop up for about 0.1 s, in which the system's certificates are read.
+// Loop thread only, but for making and destroying it (any thread). Without tls_at_once the first
+// connection with TLS holds the loop up for about 0.1 s, in which the system's certificates are
+// read.
 class HttpClient {
  public:
   // kInvalidArgument when the CA file can't be used.

@@ -41,7 +41,8 @@ class ResponseWriter {
   // write that is larger by itself, the client reads too slowly: the connection is cut and
   // OnClientGone's callback is called.
   void Write(std::string_view bytes);
-  void End();
+  // With the last bytes of the body, which leave in one write with its end.
+  void End(std::string_view bytes = {});
   // Cuts the connection, so that the client can't take what it got for a whole answer.
   void Abort();
 

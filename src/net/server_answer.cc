@@ -54,8 +54,8 @@ void ServerConnection::StartStream(uint64_t exchange, int status, HttpHeaders he
 void ServerConnection::FlushHead(uint64_t exchange) {
   if (IsAnswering(exchange) && answer_ == Answer::kHeadHeld) {
     SendHeldHead();
-    UpdateBuffered();
     Flush();
+    UpdateBuffered();
   }
 }
 
@@ -63,21 +63,30 @@ void ServerConnection::Write(uint64_t exchange, std::string_view bytes) {
   if (!IsAnswering(exchange) || answer_ == Answer::kNone || bytes.empty()) {
     return;
   }
+  if (AddBody(bytes)) {
+    Flush();
+    UpdateBuffered();
+  }
+}
+
+// Behind what waits; false when too much does, and the client was given up.
+bool ServerConnection::AddBody(std::string_view bytes) {
   const size_t bytes_max = server_->options.limits.stream_buffer_bytes_max;
   if (buffered_bytes() <= bytes_max) {
     oversized_bytes_ = 0;
   }
-  if (buffered_bytes() > bytes_max + oversized_bytes_) {
+  if (!bytes.empty() && buffered_bytes() > bytes_max + oversized_bytes_) {
     ClientGone(Code::kCancelled,
                "the client reads too slowly: more than " + std::to_string(bytes_max) +
                    " bytes wait for it",
                /*reset=*/true);
-    return;
+    return false;
   }
   SendHeldHead();
   if (head_only_) {
-    // A HEAD request gets the head alone.
-  } else if (body_ == Body::kChunked) {
+    return true;  // a HEAD request gets the head alone
+  }
+  if (body_ == Body::kChunked) {
     wire::AppendHttpChunk(back_, bytes);
   } else {
     back_ += bytes;
@@ -85,15 +94,16 @@ void ServerConnection::Write(uint64_t exchange, std::string_view bytes) {
   if (bytes.size() > bytes_max) {
     oversized_bytes_ = std::max(oversized_bytes_, bytes.size());
   }
-  UpdateBuffered();
-  Flush();
+  return true;
 }
 
-void ServerConnection::End(uint64_t exchange) {
+void ServerConnection::End(uint64_t exchange, std::string_view bytes) {
   if (!IsAnswering(exchange) || answer_ == Answer::kNone) {
     return;
   }
-  SendHeldHead();
+  if (!AddBody(bytes)) {
+    return;
+  }
   if (!head_only_ && body_ == Body::kChunked) {
     back_ += wire::kHttpLastChunk;
   }
@@ -201,11 +211,21 @@ void ServerConnection::FinishAnswer() {
   answer_ = Answer::kDone;
   const UniqueFunction<void(const Error&)> no_gone = std::move(on_gone_);
   const UniqueFunction<void()> no_drained = std::move(on_drained_);
-  UpdateBuffered();
   Flush();
-  if (!writing_) {
-    AfterAnswer();
+  UpdateBuffered();
+  if (writing_) {
+    return;
   }
+  if (in_.size() == 0 || processing_) {
+    AfterAnswer();
+    return;
+  }
+  // A request that waits is not handed out from inside the writer's call.
+  loop().Post([self = shared_from_this(), exchange = exchange_] {
+    if (self->state_ == State::kAnswering && self->exchange_ == exchange) {
+      self->AfterAnswer();
+    }
+  });
 }
 
 // All of the answer has left.
@@ -228,8 +248,27 @@ void ServerConnection::Flush() {
   }
   std::swap(front_, back_);
   front_at_ = 0;
+  if (WriteAtOnce()) {
+    DropFront();
+    return;
+  }
   writing_ = true;
   WriteSome();
+}
+
+// What the kernel takes now, which is nearly always all of it, needs no operation of Asio's and no
+// deadline. Whether it took all; that a connection has ended is found by the operation then.
+bool ServerConnection::WriteAtOnce() {
+  front_at_ += stream_.TryWrite({front_.data(), front_.size()});
+  return front_at_ == front_.size();
+}
+
+void ServerConnection::DropFront() {
+  front_at_ = 0;
+  front_.clear();
+  if (front_.capacity() > kKeptBufferBytes) {
+    front_ = std::string();
+  }
 }
 
 void ServerConnection::WriteSome() {
@@ -258,11 +297,7 @@ void ServerConnection::OnWrite(const error_code& error, size_t bytes) {
     return;
   }
   writing_ = false;
-  front_at_ = 0;
-  front_.clear();
-  if (front_.capacity() > kKeptBufferBytes) {
-    front_ = std::string();
-  }
+  DropFront();
   Flush();
   UpdateBuffered();
   if (!writing_) {
@@ -339,8 +374,14 @@ void ResponseWriter::Write(std::string_view bytes) {
   });
 }
 
-void ResponseWriter::End() {
-  OnLoop([](ServerConnection& connection, uint64_t exchange) { connection.End(exchange); });
+void ResponseWriter::End(std::string_view bytes) {
+  if (loop().InLoop()) {
+    connection_->End(exchange_, bytes);  // without a copy
+    return;
+  }
+  OnLoop([bytes = std::string(bytes)](ServerConnection& connection, uint64_t exchange) {
+    connection.End(exchange, bytes);
+  });
 }
 
 void ResponseWriter::Abort() {

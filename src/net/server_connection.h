@@ -41,7 +41,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void StartStream(uint64_t exchange, int status, HttpHeaders headers);
   void FlushHead(uint64_t exchange);
   void Write(uint64_t exchange, std::string_view bytes);
-  void End(uint64_t exchange);
+  void End(uint64_t exchange, std::string_view bytes);
   void Abort(uint64_t exchange);
   void Drop(uint64_t exchange);
   void OnClientGone(uint64_t exchange, UniqueFunction<void(const Error&)> on_gone);
@@ -75,10 +75,13 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool IsAnswering(uint64_t exchange) const;
   void AppendHead(int status, const HttpHeaders& headers, Body body, size_t length);
   void SendHeldHead();
+  bool AddBody(std::string_view bytes);
   void AppendWhole(const HttpResponse& response);
   void FinishAnswer();
   void AfterAnswer();
   void Flush();
+  bool WriteAtOnce();
+  void DropFront();
   void WriteSome();
   void OnWrite(const error_code& error, size_t bytes);
   void UpdateBuffered();

@@ -1,6 +1,9 @@
 // Hot path: bench/micro/http_bench.cc.
 #pragma once
 
+#include <sys/socket.h>
+
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -40,6 +43,17 @@ class Stream {
   void AsyncWrite(asio::const_buffer buffer, Handler&& handler) {
     std::visit([&](auto& s) { s.async_write_some(buffer, std::forward<Handler>(handler)); },
                stream_);
+  }
+
+  // Writes what the kernel takes at once, and says how much that is: 0 with TLS, and where there is
+  // anything to be waited for or to be told. While no write is open.
+  size_t TryWrite(std::string_view bytes) {
+    if (tls()) {
+      return 0;
+    }
+    const ssize_t sent =
+        send(socket().native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent > 0 ? static_cast<size_t>(sent) : 0;
   }
 
   // Both sides see an orderly end or, with `reset`, an error. Open operations end with

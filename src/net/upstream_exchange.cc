@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kReadBytes = 16 * 1024;
 // A body up to this size leaves in one write with the head.
 constexpr size_t kJoinedBodyBytes = 64 * 1024;
+// Of a larger one at a time: the kernel would take megabytes in one call, and everybody else on the
+// loop would wait for their copy.
+constexpr size_t kWriteBytes = 128 * 1024;
 constexpr int kInterimResponsesMax = 16;  // 1xx
 
 bool IsSafe(std::string_view method) {
@@ -128,7 +131,7 @@ void UpstreamExchange::WriteSome() {
                                     ? std::string_view(head_).substr(sent_)
                                     : std::string_view(request_.body).substr(sent_ - head_.size());
   connection_->stream.AsyncWrite(
-      asio::buffer(rest.data(), rest.size()),
+      asio::buffer(rest.data(), std::min(rest.size(), kWriteBytes)),
       [self = shared_from_this(), connection = connection_](const error_code& error, size_t bytes) {
         if (connection == self->connection_) {
           self->OnWrite(error, bytes);
@@ -268,9 +271,11 @@ void UpstreamExchange::TakeBody() {
   connection->in.Consume(*used);
   if (decoder_.done()) {
     Complete();
-  } else {
-    MaybeRead();
+    return;
   }
+  Deliver([](HttpResponseSink& sink) { sink.OnReadEnd(); });
+  // Asio tries to read at once, mostly in vain: after what is ready has been passed on.
+  client_->loop.Post([self = shared_from_this()] { self->MaybeRead(); });
 }
 
 void UpstreamExchange::ConnectionLost(const error_code& error) {

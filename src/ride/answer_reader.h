@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "base/json.h"
+#include "base/function_ref.h"
+#include "base/json_view.h"
 #include "base/result.h"
 #include "wire/event.h"
 #include "wire/turn.h"
@@ -15,15 +15,15 @@ namespace fak::ride {
 // One object an answer; not thread-safe.
 class AnswerReader {
  public:
-  using Emit = std::function<void(wire::Event)>;
+  using Emit = FunctionRef<void(wire::Event)>;
 
   virtual ~AnswerReader() = default;
   // Whether an answer may be a list of documents.
   virtual bool takes_lists() const { return false; }
   // What an event or answer says. An error ends the answer with it.
-  [[nodiscard]] virtual Status Take(const Json& document, const Emit& emit) = 0;
+  [[nodiscard]] virtual Status Take(const JsonView& document, Emit emit) = 0;
   // A document that only carries usage, which a client that didn't ask for it must not see.
-  virtual bool IsUsageOnly(const Json&) const { return false; }
+  virtual bool IsUsageOnly(const JsonView&) const { return false; }
   // Whether everything that began has ended as this wire says. If not, the answer was cut.
   virtual bool complete() const = 0;
   // Choices that began, finished or not.

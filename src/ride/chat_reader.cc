@@ -26,15 +26,14 @@ wire::FinishReason ReasonOf(std::string_view name) {
 }
 
 // Whether it is there and can't be a number of tokens.
-bool IsNonsense(const Json& usage, std::string_view key) {
-  const Json* value = usage.Find(key);
-  return value != nullptr && !value->is_null() && CountAt(usage, key, -1) < 0;
+bool IsNonsense(const JsonView& usage, std::string_view key) {
+  const JsonView value = usage.Find(key);
+  return value && !value.is_null() && CountAt(usage, key, -1) < 0;
 }
 
 // Says nothing where the engine says nonsense: what isn't known isn't 0.
-void Report(const Json& usage, const AnswerReader::Emit& emit) {
-  if (!usage.is_object() || IsNonsense(usage, "prompt_tokens") ||
-      IsNonsense(usage, "completion_tokens")) {
+void Report(const JsonView& usage, AnswerReader::Emit emit) {
+  if (!usage || IsNonsense(usage, "prompt_tokens") || IsNonsense(usage, "completion_tokens")) {
     return;
   }
   wire::Usage out;
@@ -50,16 +49,16 @@ class ChatReader final : public AnswerReader {
  public:
   explicit ChatReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const Json& document, const Emit& emit) override {
-    for (const Json& choice : ArrayAt(document, "choices")) {
+  Status Take(const JsonView& document, Emit emit) override {
+    for (const JsonView choice : ArrayAt(document, "choices")) {
       TRY(TakeChoice(choice, emit));
     }
     Report(ObjectAt(document, "usage"), emit);
     return {};
   }
 
-  bool IsUsageOnly(const Json& document) const override {
-    return ArrayAt(document, "choices").empty() && ObjectAt(document, "usage").is_object();
+  bool IsUsageOnly(const JsonView& document) const override {
+    return ArrayAt(document, "choices").empty() && ObjectAt(document, "usage");
   }
 
   bool complete() const override {
@@ -70,17 +69,17 @@ class ChatReader final : public AnswerReader {
   std::string_view missing() const override { return "a finish reason"; }
 
  private:
-  Status TakeChoice(const Json& choice, const Emit& emit) {
-    const Json* said = choice.Find("index");
-    const int32_t index = said == nullptr || said->is_null() ? 0 : IntAt(choice, "index", -1);
+  Status TakeChoice(const JsonView& choice, Emit emit) {
+    const JsonView said = choice.Find("index");
+    const int32_t index = !said || said.is_null() ? 0 : IntAt(choice, "index", -1);
     if (index < 0 || index >= limits::kChoicesMax) {
       return Fail(Code::kUpstreamError,
                   "the upstream sent a choice with the index " +
-                      (said->is_number() ? said->number_text().substr(0, kShownBytes)
-                                         : "of another kind than a number"));
+                      (said.is_number() ? said.Copy().number_text().substr(0, kShownBytes)
+                                        : "of another kind than a number"));
     }
     bool& finished = finished_[index];
-    const Json& delta = ObjectAt(choice, streamed_ ? "delta" : "message");
+    const JsonView delta = ObjectAt(choice, streamed_ ? "delta" : "message");
     std::string reasoning = StringAt(delta, "reasoning_content");
     if (reasoning.empty()) {
       reasoning = StringAt(delta, "reasoning");  // vLLM's and mlx-lm's name
@@ -89,13 +88,9 @@ class ChatReader final : public AnswerReader {
       emit(wire::ReasoningDelta{index, std::move(reasoning)});
     }
     wire::TextDelta text{
-        index,
-        StringAt(delta.is_object() ? delta : choice, delta.is_object() ? "content" : "text"),
-        {},
-        {}};
-    for (const Json& token : ArrayAt(choice, "token_ids")) {
-      text.tokens.push_back(
-          static_cast<int32_t>(token.is_number() ? token.AsInt().value_or(0) : 0));
+        index, delta ? StringAt(delta, "content") : StringAt(choice, "text"), {}, {}};
+    for (const JsonView token : ArrayAt(choice, "token_ids")) {
+      text.tokens.push_back(static_cast<int32_t>(token.AsInt().value_or(0)));
     }
     if (!text.text.empty() || !text.tokens.empty()) {
       emit(std::move(text));
@@ -109,10 +104,10 @@ class ChatReader final : public AnswerReader {
     return {};
   }
 
-  static Status TakeToolCalls(int32_t index, const Json::Array& calls, const Emit& emit) {
+  static Status TakeToolCalls(int32_t index, const JsonView& calls, Emit emit) {
     int32_t place = 0;
-    for (const Json& call : calls) {
-      const Json& function = ObjectAt(call, "function");
+    for (const JsonView call : calls) {
+      const JsonView function = ObjectAt(call, "function");
       const int32_t at = IntAt(call, "index", place++);
       if (at < 0 || at >= limits::kToolCallsMax) {
         return Fail(Code::kUpstreamError,
@@ -132,8 +127,8 @@ class DocumentReader final : public AnswerReader {
  public:
   explicit DocumentReader(std::string_view member) : member_(member) {}
 
-  Status Take(const Json& document, const Emit& emit) override {
-    complete_ = document.Find(member_) != nullptr;
+  Status Take(const JsonView& document, Emit emit) override {
+    complete_ = static_cast<bool>(document.Find(member_));
     Report(ObjectAt(document, "usage"), emit);
     return {};
   }

@@ -16,12 +16,12 @@ namespace fak::ride {
 namespace {
 
 // {"type": "stop" | "length" | "abort", ...}; once it was the name alone.
-std::optional<wire::FinishReason> ReasonOf(const Json& meta) {
-  const Json* reason = meta.Find("finish_reason");
-  if (reason == nullptr || reason->is_null()) {
+std::optional<wire::FinishReason> ReasonOf(const JsonView& meta) {
+  const JsonView reason = meta.Find("finish_reason");
+  if (!reason || reason.is_null()) {
     return std::nullopt;
   }
-  const std::string name = reason->is_string() ? reason->string() : StringAt(*reason, "type");
+  const std::string_view name = reason.is_string() ? reason.string() : reason.Find("type").string();
   return name == "stop"     ? wire::FinishReason::kStop
          : name == "length" ? wire::FinishReason::kLength
                             : wire::FinishReason::kError;
@@ -31,12 +31,12 @@ class GenerateReader final : public AnswerReader {
  public:
   bool takes_lists() const override { return true; }
 
-  Status Take(const Json& document, const Emit& emit) override {
+  Status Take(const JsonView& document, Emit emit) override {
     if (!document.is_array()) {
       return TakeOne(document, IndexOf(document), emit);
     }
     int32_t index = 0;
-    for (const Json& one : document.array()) {
+    for (const JsonView one : document) {
       TRY(TakeOne(one, index++, emit));
     }
     return {};
@@ -56,11 +56,11 @@ class GenerateReader final : public AnswerReader {
     bool finished = false;
   };
 
-  static int32_t IndexOf(const Json& document) {
-    return document.Find("index") == nullptr ? 0 : IntAt(document, "index", -1);
+  static int32_t IndexOf(const JsonView& document) {
+    return !document.Find("index") ? 0 : IntAt(document, "index", -1);
   }
 
-  Status TakeOne(const Json& document, int32_t index, const Emit& emit) {
+  Status TakeOne(const JsonView& document, int32_t index, Emit emit) {
     constexpr int32_t kIndexes = limits::kChoicesMax * limits::kPromptsMax;
     if (index < 0 || index >= kIndexes || !document.is_object()) {
       return Fail(Code::kUpstreamError, "the upstream sent an answer that is of no choice");
@@ -69,7 +69,7 @@ class GenerateReader final : public AnswerReader {
     if (std::string fresh = FreshOf(choice, StringAt(document, "text")); !fresh.empty()) {
       emit(wire::TextDelta{index, std::move(fresh), {}, {}});
     }
-    const Json& meta = ObjectAt(document, "meta_info");
+    const JsonView meta = ObjectAt(document, "meta_info");
     const std::optional<wire::FinishReason> reason = ReasonOf(meta);
     if (!reason || choice.finished) {
       return {};
@@ -92,7 +92,7 @@ class GenerateReader final : public AnswerReader {
   }
 
   // Those of all choices that have ended; not known where one of them doesn't say.
-  void Count(const Json& meta, const Emit& emit) {
+  void Count(const JsonView& meta, Emit emit) {
     const int32_t prompt = CountAt(meta, "prompt_tokens", -1);
     const int32_t completion = CountAt(meta, "completion_tokens", -1);
     const int32_t cached = CountAt(meta, "cached_tokens", -1);

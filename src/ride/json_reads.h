@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/json_view.h"
 
 // Members of documents that other people's engines send: a wrong type reads as absent. Pure.
 namespace fak::ride {
@@ -41,6 +42,33 @@ inline const Json::Array& ArrayAt(const Json& object, std::string_view key) {
   static const Json::Array kNone;
   const Json* value = object.Find(key);
   return value != nullptr && value->is_array() ? value->array() : kNone;
+}
+
+// The same of a view.
+inline std::string StringAt(const JsonView& object, std::string_view key) {
+  return std::string(object.Find(key).string());
+}
+
+inline int32_t IntAt(const JsonView& object, std::string_view key, int32_t absent) {
+  const auto number = object.Find(key).AsInt();
+  const bool fits = number && *number >= std::numeric_limits<int32_t>::min() &&
+                    *number <= std::numeric_limits<int32_t>::max();
+  return fits ? static_cast<int32_t>(*number) : absent;
+}
+
+inline int32_t CountAt(const JsonView& object, std::string_view key, int32_t absent) {
+  const int32_t count = IntAt(object, key, absent);
+  return count < 0 ? absent : count;
+}
+
+inline JsonView ObjectAt(const JsonView& object, std::string_view key) {
+  const JsonView value = object.Find(key);
+  return value.is_object() ? value : JsonView();
+}
+
+inline JsonView ArrayAt(const JsonView& object, std::string_view key) {
+  const JsonView value = object.Find(key);
+  return value.is_array() ? value : JsonView();
 }
 
 }  // namespace fak::ride

@@ -24,15 +24,15 @@ class MessagesReader final : public AnswerReader {
  public:
   explicit MessagesReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const Json& document, const Emit& emit) override {
+  Status Take(const JsonView& document, Emit emit) override {
     if (!streamed_) {
       return TakeMessage(document, emit);
     }
-    const std::string type = StringAt(document, "type");
+    const std::string_view type = document.Find("type").string();
     if (type == "message_start") {
       TakeUsage(ObjectAt(ObjectAt(document, "message"), "usage"));
     } else if (type == "content_block_start") {
-      const Json& block = ObjectAt(document, "content_block");
+      const JsonView block = ObjectAt(document, "content_block");
       if (StringAt(block, "type") == "tool_use") {
         TRY(StartTool(block, emit));
       }
@@ -52,16 +52,16 @@ class MessagesReader final : public AnswerReader {
   std::string_view missing() const override { return finished_ ? "message_stop" : "a stop reason"; }
 
  private:
-  Status TakeMessage(const Json& message, const Emit& emit) {
-    for (const Json& block : ArrayAt(message, "content")) {
-      const std::string type = StringAt(block, "type");
+  Status TakeMessage(const JsonView& message, Emit emit) {
+    for (const JsonView block : ArrayAt(message, "content")) {
+      const std::string_view type = block.Find("type").string();
       if (type == "text") {
         emit(wire::TextDelta{0, StringAt(block, "text"), {}, {}});
       } else if (type == "thinking") {
         emit(wire::ReasoningDelta{0, StringAt(block, "thinking")});
       } else if (type == "tool_use") {
         TRY(StartTool(block, emit));
-        emit(wire::ToolCallDelta{0, tools_ - 1, "", "", ObjectAt(block, "input").Dump()});
+        emit(wire::ToolCallDelta{0, tools_ - 1, "", "", ObjectAt(block, "input").Copy().Dump()});
       }
     }
     TakeUsage(ObjectAt(message, "usage"));
@@ -70,7 +70,7 @@ class MessagesReader final : public AnswerReader {
     return {};
   }
 
-  Status StartTool(const Json& block, const Emit& emit) {
+  Status StartTool(const JsonView& block, Emit emit) {
     if (tools_ >= limits::kToolCallsMax) {
       return Fail(Code::kUpstreamError, "the upstream sent more than " +
                                             std::to_string(limits::kToolCallsMax) + " tool calls");
@@ -79,8 +79,8 @@ class MessagesReader final : public AnswerReader {
     return {};
   }
 
-  void TakeDelta(const Json& delta, const Emit& emit) const {
-    const std::string type = StringAt(delta, "type");
+  void TakeDelta(const JsonView& delta, Emit emit) const {
+    const std::string_view type = delta.Find("type").string();
     if (type == "text_delta") {
       emit(wire::TextDelta{0, StringAt(delta, "text"), {}, {}});
     } else if (type == "thinking_delta") {
@@ -90,7 +90,7 @@ class MessagesReader final : public AnswerReader {
     }
   }
 
-  void TakeStop(const Json& holder, const Emit& emit) {
+  void TakeStop(const JsonView& holder, Emit emit) {
     const std::string reason = StringAt(holder, "stop_reason");
     if (reason.empty() || finished_) {
       return;
@@ -105,8 +105,8 @@ class MessagesReader final : public AnswerReader {
 
   // input_tokens doesn't count cached ones. Later reports replace earlier ones where they say
   // something: Dynamo's first says 1.
-  void TakeUsage(const Json& usage) {
-    if (!usage.is_object()) {
+  void TakeUsage(const JsonView& usage) {
+    if (!usage) {
       return;
     }
     const int32_t fresh = IntAt(usage, "input_tokens", -1);

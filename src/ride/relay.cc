@@ -11,12 +11,18 @@ namespace fak::ride {
 namespace {
 
 // Of its "event:" line, or of its document where a server leaves the line out.
-std::string EventName(std::string_view given, const Json& document) {
-  std::string name = given.empty() ? StringAt(document, "type") : std::string(given);
+std::string EventName(std::string_view given, const JsonView& document) {
+  const std::string_view name = given.empty() ? document.Find("type").string() : given;
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
   });
-  return plain ? name : std::string();
+  return std::string(plain ? name : std::string_view());
+}
+
+// Of this thread: an event's document is done with before the next one comes.
+JsonReader& Reader() {
+  thread_local JsonReader reader;
+  return reader;
 }
 
 }  // namespace
@@ -54,14 +60,14 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
     Conclude();
     return;
   }
-  const Result<Json> document = ParseJson(event.data);
+  const Result<JsonView> document = Reader().Read(event.data);
   if (!document) {
     Break({Code::kUpstreamError,
            "the upstream sent an event that is no JSON: " + document.error().detail});
     return;
   }
   if (event.type == "error" && document->is_object()) {
-    Fail(ErrorUnder200(*document, event.data, options_.key));
+    Fail(ErrorUnder200(document->Copy(), event.data, options_.key));
     return;
   }
   TakeDocument(*document, event.data, event.type);
@@ -76,13 +82,13 @@ void Relay::TakeWhole() {
   TakeDocument(*document, body_, {});
 }
 
-void Relay::TakeDocument(const Json& document, std::string_view raw, std::string_view type) {
+void Relay::TakeDocument(const JsonView& document, std::string_view raw, std::string_view type) {
   if (!document.is_object() && !(document.is_array() && reader_->takes_lists())) {
     Fail({Code::kUpstreamError, "the upstream sent a document that is no object"});
     return;
   }
   if (IsErrorDocument(document)) {
-    Fail(ErrorUnder200(document, raw, options_.key));
+    Fail(ErrorUnder200(document.Copy(), raw, options_.key));
     return;
   }
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
+#include "base/json_view.h"
 #include "driver/engine_driver.h"
 #include "ride/answer_reader.h"
 #include "wire/event.h"
@@ -41,6 +41,9 @@ class Relay {
   void Fail(Error error);
   void AwaitRoom(std::function<void()> on_room) { sink_->AwaitRoom(std::move(on_room)); }
   void Emit(wire::Event event) { sink_->OnEvent(std::move(event)); }
+  // Around the Feed()s of what came in one read.
+  void BeginBatch() { sink_->BeginBatch(); }
+  void EndBatch() { sink_->EndBatch(); }
   bool ended() const { return ended_; }
   bool succeeded() const { return succeeded_; }
   // Whether all of the answer has come, so that Break() would be no error.
@@ -50,7 +53,7 @@ class Relay {
 
  private:
   void TakeEvent(const wire::SseEvent& event);
-  void TakeDocument(const Json& document, std::string_view raw, std::string_view type);
+  void TakeDocument(const JsonView& document, std::string_view raw, std::string_view type);
   void TakeWhole();
   // Nothing more is to come.
   void Conclude();

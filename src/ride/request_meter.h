@@ -25,6 +25,8 @@ class RequestMeter final : public driver::EventSink {
   ~RequestMeter() override;
 
   void OnEvent(wire::Event event) noexcept override;
+  void BeginBatch() noexcept override { sink_->BeginBatch(); }
+  void EndBatch() noexcept override { sink_->EndBatch(); }
   void AwaitRoom(std::function<void()> on_room) override { sink_->AwaitRoom(std::move(on_room)); }
 
  private:

@@ -11,11 +11,11 @@ class ResponsesReader final : public AnswerReader {
  public:
   explicit ResponsesReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const Json& document, const Emit& emit) override {
+  Status Take(const JsonView& document, Emit emit) override {
     if (!streamed_) {
       return TakeResponse(document, true, emit);
     }
-    const std::string type = StringAt(document, "type");
+    const std::string_view type = document.Find("type").string();
     if (type == "response.output_text.delta" || type == "response.refusal.delta") {
       emit(wire::TextDelta{0, StringAt(document, "delta"), {}, {}});
     } else if (type == "response.reasoning_text.delta" ||
@@ -38,20 +38,20 @@ class ResponsesReader final : public AnswerReader {
   std::string_view missing() const override { return "response.completed"; }
 
  private:
-  Status TakeResponse(const Json& response, bool with_output, const Emit& emit) {
+  Status TakeResponse(const JsonView& response, bool with_output, Emit emit) {
     const std::string status = StringAt(response, "status");
     if (status == "failed") {
       Json shown = Json::Object{};
-      shown.Set("error", ObjectAt(response, "error"));
+      shown.Set("error", ObjectAt(response, "error").Copy());
       return Fail(ErrorUnder200(shown, "the response failed"));
     }
     if (with_output) {
-      for (const Json& item : ArrayAt(response, "output")) {
+      for (const JsonView item : ArrayAt(response, "output")) {
         TRY(TakeItem(item, emit));
       }
     }
-    const Json& usage = ObjectAt(response, "usage");
-    if (usage.is_object()) {
+    const JsonView usage = ObjectAt(response, "usage");
+    if (usage) {
       wire::Usage out;
       out.prompt_tokens = CountAt(usage, "input_tokens", 0);
       out.completion_tokens = CountAt(usage, "output_tokens", 0);
@@ -71,22 +71,22 @@ class ResponsesReader final : public AnswerReader {
     return {};
   }
 
-  Status TakeItem(const Json& item, const Emit& emit) {
-    if (StringAt(item, "type") == "function_call") {
+  Status TakeItem(const JsonView& item, Emit emit) {
+    if (item.Find("type").string() == "function_call") {
       TRY(StartItem(item, emit));
       emit(wire::ToolCallDelta{0, tools_ - 1, "", "", StringAt(item, "arguments")});
       return {};
     }
-    for (const Json& part : ArrayAt(item, "content")) {
-      if (StringAt(part, "type") == "output_text") {
+    for (const JsonView part : ArrayAt(item, "content")) {
+      if (part.Find("type").string() == "output_text") {
         emit(wire::TextDelta{0, StringAt(part, "text"), {}, {}});
       }
     }
     return {};
   }
 
-  Status StartItem(const Json& item, const Emit& emit) {
-    if (StringAt(item, "type") != "function_call") {
+  Status StartItem(const JsonView& item, Emit emit) {
+    if (item.Find("type").string() != "function_call") {
       return {};
     }
     if (tools_ >= limits::kToolCallsMax) {

@@ -149,10 +149,12 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
                                       }));
   }
   TRY_ASSIGN(net::ProxyRules proxies, net::ProxyRules::FromEnvironment());
-  TRY_ASSIGN(made->client_, net::HttpClient::Make(made->loop_, {.connections_per_origin_max =
-                                                                    made->options_.connections_max,
-                                                                .tls = made->options_.tls,
-                                                                .proxies = proxies}));
+  TRY_ASSIGN(made->client_,
+             net::HttpClient::Make(made->request_loop_,
+                                   {.connections_per_origin_max = made->options_.connections_max,
+                                    .tls = made->options_.tls,
+                                    .tls_at_once = made->target_.origin.tls,
+                                    .proxies = proxies}));
   TRY_ASSIGN(made->calls_client_,
              net::HttpClient::Make(made->loop_,
                                    {.connections_per_origin_max = limits::kProbeConnectionsMax,
@@ -170,6 +172,7 @@ UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target,
       policy_(std::move(policy)),
       maybe_adapter_(maybe_adapter),
       options_(std::move(options)),
+      request_loop_(options_.maybe_request_loop != nullptr ? *options_.maybe_request_loop : loop_),
       why_down_("upstream " + spec_.name + ": not probed yet") {
   driver::Capabilities capabilities;
   if (maybe_adapter_ != nullptr) {
@@ -476,7 +479,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     sink = meter_->Measure(*prepared, std::move(sink));
   }
   auto open = std::make_shared<UpstreamRequest>(
-      *this, loop_, *engine, prepared->request_id, upstream_id,
+      *this, request_loop_, *engine, prepared->request_id, upstream_id,
       std::make_unique<Relay>(std::move(sink),
                               Relay::Options{.surface = turn.surface,
                                              .streamed = turn.stream,
@@ -486,17 +489,35 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                                              .key = key()}),
       UpstreamRequest::Bounds{.tail_ms = options_.tail_ms, .choice_ms = target_.timeouts.idle_ms});
   running_.fetch_add(1);
-  loop_.Post([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
-    const std::string& id = prepared->request_id;
-    if (!open_.emplace(id, open).second) {
-      running_.fetch_sub(1);
-      open->Abort({Code::kAlreadyExists, "request id " + id + " is in use already"});
-      return;
-    }
-    open->ArmDeadline(*prepared);
-    open->SetHandle(client_->Send(std::move(request), UpstreamRequest::MakeSink(open)));
-  });
+  const bool posted =
+      PostRequest([this, prepared, open = std::move(open), request = std::move(request)]() mutable {
+        Open(*prepared, std::move(open), std::move(request));
+      });
+  if (!posted) {
+    running_.fetch_sub(1);
+    return Fail(Code::kUnavailable, "the server is shutting down");
+  }
   return {};
+}
+
+void UpstreamDriver::Open(const driver::Prepared& prepared, std::shared_ptr<UpstreamRequest> open,
+                          net::HttpClientRequest request) {
+  const std::string& id = prepared.request_id;
+  if (!open_.emplace(id, open).second) {
+    running_.fetch_sub(1);
+    open->Abort({Code::kAlreadyExists, "request id " + id + " is in use already"});
+    return;
+  }
+  open->ArmDeadline(prepared);
+  open->SetHandle(client_->Send(std::move(request), UpstreamRequest::MakeSink(open)));
+}
+
+bool UpstreamDriver::PostRequest(UniqueFunction<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_) {
+    request_loop_.Post(std::move(task));
+  }
+  return !stopped_;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the id may belong to what goes
@@ -513,11 +534,15 @@ void UpstreamDriver::Forget(std::string request_id) {
 }
 
 void UpstreamDriver::TellAbort(const Adapter& engine, const std::string& id) {
-  if (engine.abort == nullptr || calls_client_ == nullptr) {
+  if (engine.abort == nullptr) {
     return;
   }
   if (std::optional<Call> call = engine.abort(id)) {
-    Ask(engine, {*std::move(call)}, [](const Result<Replies>&) {});
+    loop_.Post([this, &engine, call = *std::move(call)] {
+      if (calls_client_ != nullptr) {
+        Ask(engine, {call}, [](const Result<Replies>&) {});
+      }
+    });
   }
 }
 
@@ -537,7 +562,7 @@ void UpstreamDriver::AskAt(const UpstreamTarget& target, const Adapter& engine,
 }
 
 void UpstreamDriver::Cancel(std::string_view request_id) {
-  loop_.Post([this, id = std::string(request_id)] { End(id, {Code::kCancelled, "cancelled"}); });
+  PostRequest([this, id = std::string(request_id)] { End(id, {Code::kCancelled, "cancelled"}); });
 }
 
 void UpstreamDriver::End(std::string request_id, Error error) {
@@ -590,13 +615,16 @@ void UpstreamDriver::Tokenize(std::string text,
 
 void UpstreamDriver::Drain(std::function<void()> done) {
   draining_.store(true);
-  loop_.Post([this, done = std::move(done)] {
+  const bool posted = PostRequest([this, done] {
     if (open_.empty()) {
       done();
     } else {
       drained_.push_back(done);
     }
   });
+  if (!posted) {
+    done();
+  }
 }
 
 void UpstreamDriver::Stop() {
@@ -604,10 +632,18 @@ void UpstreamDriver::Stop() {
   if (kv_events_ != nullptr) {
     kv_events_->Stop();
   }
-  loop_.Invoke([this] {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  // What was posted before runs before this.
+  request_loop_.Invoke([this] {
     for (auto& [id, request] : std::exchange(open_, {})) {
       request->Abort({Code::kUnavailable, "the server is shutting down"});
     }
+    client_.reset();
+  });
+  loop_.Invoke([this] {
     probe_timer_.reset();
     prober_.reset();
     for (auto& [id, chore] : std::exchange(chores_, {})) {
@@ -617,7 +653,6 @@ void UpstreamDriver::Stop() {
     if (meter_) {
       meter_->StopScraping();
     }
-    client_.reset();
     calls_client_.reset();
   });
   loop_.Stop();

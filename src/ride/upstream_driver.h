@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/unique_function.h"
 #include "driver/engine_driver.h"
 #include "net/event_loop.h"
 #include "net/http_client.h"
@@ -35,12 +36,16 @@ struct UpstreamOptions {
   int tail_ms = limits::kUpstreamTailMs;                     // of requests
   metrics::Registry* maybe_metrics = nullptr;  // outlives the driver; null: nothing is measured
   int scrape_every_ms = 5000;  // how often the engine is asked for its metrics; 0: never
+  // That clients' requests run on, so that no chunk changes threads on its way; outlives the
+  // driver. Null: the driver's own.
+  net::EventLoop* maybe_request_loop = nullptr;
 };
 
 // An engine behind a URL as a driver, whichever of adapter.h's it is: sends the client's own
 // document with only the edits of docs/engines.md, passes chunks on as they come, turns failures
 // into typed errors. Cancelling closes the upstream's connection, and tells engines that want to be
-// told. Has a loop of its own; sinks are called from it.
+// told. Sinks are called from the loop of requests; probes and scrapes run on a loop of its own,
+// where what takes long, like reading an engine's metrics, holds up no stream.
 //
 // Where spec.options say where it publishes KV events, it is a source of those (maybe_kv_events):
 // read from Start() on, whether anybody has subscribed or not, and counted.
@@ -104,7 +109,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   const Adapter* adapter() const;
   const std::string& key() const { return target_.api_key; }
 
-  // Loop thread.
+  // Thread of the own loop.
   void StartProbe();
   void OnProbed(Result<Endpoint> found);
   void CheckHealth();
@@ -119,10 +124,6 @@ class UpstreamDriver final : public driver::EngineDriver,
   // for clients.
   Error Named(Error error) const;
   void StartScraping(const Adapter& adapter);
-  void Forget(std::string request_id);
-  // Ends a request with this error; unknown ids are ignored.
-  void End(std::string request_id, Error error);
-  void TellAbort(const Adapter& adapter, const std::string& id);
   // Makes calls of our own; `done` gets the replies, or kUnavailable when the driver stops first.
   void Ask(const Adapter& adapter, std::vector<Call> calls, Answered done,
            std::function<bool(const Call&, const Reply&)> stop_when = nullptr) {
@@ -131,6 +132,19 @@ class UpstreamDriver final : public driver::EngineDriver,
   void AskAt(const UpstreamTarget& target, const Adapter& adapter, std::vector<Call> calls,
              Answered done, std::function<bool(const Call&, const Reply&)> stop_when = nullptr);
 
+  // Thread of the request loop.
+  void Open(const driver::Prepared& prepared, std::shared_ptr<UpstreamRequest> open,
+            net::HttpClientRequest request);
+  void Forget(std::string request_id);
+  // Ends a request with this error; unknown ids are ignored.
+  void End(std::string request_id, Error error);
+
+  // Any thread. Runs it on the request loop; false, and nothing, once the driver has stopped: a
+  // loop that isn't its own lives on.
+  bool PostRequest(UniqueFunction<void()> task);
+  // Any thread.
+  void TellAbort(const Adapter& adapter, const std::string& id);
+
   const driver::ReplicaSpec spec_;
   const UpstreamTarget target_;
   const UpstreamPolicy policy_;
@@ -138,18 +152,21 @@ class UpstreamDriver final : public driver::EngineDriver,
   const UpstreamOptions options_;
   std::optional<UpstreamMeter> meter_;           // before the loop: requests end on it
   std::unique_ptr<UpstreamKvEvents> kv_events_;  // null: nobody said where
-  net::EventLoop loop_;
+  net::EventLoop loop_;                          // its own
+  net::EventLoop& request_loop_;
 
-  // Loop thread.
+  // Thread of the request loop.
   std::unique_ptr<net::HttpClient> client_;
+  std::unordered_map<std::string, std::shared_ptr<UpstreamRequest>> open_;
+  std::vector<std::function<void()>> drained_;
+
+  // Thread of the own loop.
   // For calls of our own: they don't wait for clients' requests, however many these are.
   std::unique_ptr<net::HttpClient> calls_client_;
   std::unique_ptr<net::Timer> probe_timer_;
   std::unique_ptr<Prober> prober_;
-  std::unordered_map<std::string, std::shared_ptr<UpstreamRequest>> open_;
   std::map<uint64_t, Chore> chores_;
   uint64_t chore_ids_ = 0;
-  std::vector<std::function<void()>> drained_;
 
   std::atomic<bool> draining_{false};
   std::atomic<int32_t> running_{0};
@@ -164,6 +181,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   bool probe_ended_ = false;  // once
   std::string why_down_;      // names the upstream, and not its address
   bool started_ = false;
+  bool stopped_ = false;  // nothing is posted to the request loop any more
 };
 
 }  // namespace fak::ride

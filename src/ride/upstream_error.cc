@@ -138,13 +138,14 @@ Error UpstreamError(int status, std::string_view body, std::string_view key) {
   return Make(status, document ? Read(*document) : Said{}, body, key);
 }
 
-bool IsErrorDocument(const Json& document) {
-  const Json* error = document.Find("error");
-  if (error != nullptr && !error->is_null()) {
+bool IsErrorDocument(const JsonView& document) {
+  const JsonView error = document.Find("error");
+  const std::string_view object = document.Find("object").string();
+  if (error && !error.is_null()) {
     // A response of the Responses surface has an "error" of its own beside its status.
-    return StringAt(document, "object") != "response";
+    return object != "response";
   }
-  return StringAt(document, "object") == "error" || StringAt(document, "type") == "error";
+  return object == "error" || document.Find("type").string() == "error";
 }
 
 Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key) {

@@ -16,6 +16,7 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
   explicit Sink(std::shared_ptr<UpstreamRequest> request) : request_(std::move(request)) {}
   void OnHead(int status, net::HttpHeaders headers) override { request_->OnHead(status, headers); }
   void OnBody(std::string_view bytes) override { request_->OnBody(bytes); }
+  void OnReadEnd() override { request_->OnReadEnd(); }
   void OnDone(Status status) override { request_->OnDone(std::move(status)); }
 
  private:
@@ -76,6 +77,9 @@ void UpstreamRequest::OnBody(std::string_view bytes) {
     OnErrorBody(bytes);
     return;
   }
+  if (!std::exchange(in_batch_, true)) {
+    relay_->BeginBatch();
+  }
   relay_->Feed(bytes);
   if (!relay_->ended()) {
     BoundTail();
@@ -89,6 +93,12 @@ void UpstreamRequest::OnBody(std::string_view bytes) {
     Close();
   }
   Leave();
+}
+
+void UpstreamRequest::OnReadEnd() {
+  if (std::exchange(in_batch_, false)) {
+    relay_->EndBatch();
+  }
 }
 
 void UpstreamRequest::OnErrorBody(std::string_view bytes) {

@@ -42,6 +42,7 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   class Sink;
   void OnHead(int status, const net::HttpHeaders& headers);
   void OnBody(std::string_view bytes);
+  void OnReadEnd();
   void OnDone(Status status);
   void OnErrorBody(std::string_view bytes);
   // Nothing but the tail can follow a whole answer, and only another choice one whose choices have
@@ -74,6 +75,7 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   size_t tail_bytes_ = 0;  // after the relay's end, read so that the connection can be kept
   bool paused_ = false;
   bool left_ = false;
+  bool in_batch_ = false;
   size_t since_asked_bytes_ = 0;
   bool asked_for_room_ = false;
   int status_ = 0;

@@ -1,0 +1,66 @@
+// Which loop a driver's requests run on.
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "ride/test_support.h"
+
+namespace fak::ride {
+namespace {
+
+using test::Eventually;
+using test::kChat;
+using test::MakePrepared;
+using test::Start;
+using test::Upstream;
+using test::WaitingSink;
+
+// What came in which batch, and whether all of it was told on that loop.
+class BatchSink final : public driver::EventSink {
+ public:
+  explicit BatchSink(net::EventLoop& loop) : loop_(loop) {}
+  void OnEvent(wire::Event event) noexcept override {
+    on_loop_ = on_loop_ && loop_.InLoop();
+    raw_ += std::holds_alternative<wire::RawChunk>(event) ? 1 : 0;
+    if (std::holds_alternative<wire::Done>(event)) {
+      ended_.store(true);
+    }
+  }
+  void BeginBatch() noexcept override { ++begun_; }
+
+  net::EventLoop& loop_;
+  bool on_loop_ = true;
+  int raw_ = 0;
+  int begun_ = 0;
+  std::atomic<bool> ended_{false};
+};
+
+TEST(UpstreamLoop, KeepsRequestsOnTheLoopThatItWasGivenAndLeavesItBehind) {
+  const std::string chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+  const std::string last =
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+  Upstream upstream;
+  upstream.Answer(kChat, {200, {}, chunk + chunk + last + "data: [DONE]\n\n"});
+  net::EventLoop loop;
+  loop.Start("requests");
+  const auto driver = Start(upstream.url(), "openai", {}, {.maybe_request_loop = &loop});
+  const auto sink = std::make_shared<BatchSink>(loop);
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+  ASSERT_TRUE(Eventually([&sink] { return sink->ended_.load(); }));
+  EXPECT_TRUE(sink->on_loop_);
+  EXPECT_EQ(sink->raw_, 3);
+  EXPECT_EQ(sink->begun_, 1) << "they came in one read";
+  driver->Stop();
+  const auto late = std::make_shared<WaitingSink>();
+  EXPECT_EQ(driver->Admit(MakePrepared("{}", true), late).error().code, Code::kUnavailable);
+  driver->Cancel("req-1");
+  bool drained = false;
+  driver->Drain([&drained] { drained = true; });
+  EXPECT_TRUE(drained);
+  bool alive = false;
+  loop.Invoke([&alive] { alive = true; });
+  EXPECT_TRUE(alive);
+}
+
+}  // namespace
+}  // namespace fak::ride
