@@ -27,6 +27,9 @@ std::string_view Canonical(std::string_view path) {
   return path;
 }
 
+// A body from this size takes longer to prepare than others should wait.
+constexpr size_t kLargeBodyBytes = 256 * 1024;
+
 // The surface in whose words an error on that path is told.
 wire::Surface DialectOf(std::string_view path) {
   return path.starts_with("/v1/messages") ? wire::Surface::kMessages : wire::Surface::kChat;
@@ -104,10 +107,13 @@ Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::
       clock_(clock),
       random_(random),
       started_s_(clock.WallNs() / kNsPerSecond),
-      work_(options_.prepare_threads, limits::kPrepareQueueMax) {}
+      work_(options_.prepare_threads, limits::kPrepareQueueMax),
+      large_work_(options_.prepare_threads, limits::kPrepareQueueMax,
+                  WorkQueue::Priority::kBehind) {}
 
 Gateway::~Gateway() {
   work_.Stop();
+  large_work_.Stop();
 }
 
 std::span<const Gateway::Route> Gateway::Routes() {
@@ -261,7 +267,8 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
     (this->*route->handler)(call);
     return;
   }
-  if (!work_.Push([this, call, handler = route->handler] { (this->*handler)(call); })) {
+  WorkQueue& work = call->request.body.size() >= kLargeBodyBytes ? large_work_ : work_;
+  if (!work.Push([this, call, handler = route->handler] { (this->*handler)(call); })) {
     Refuse(*call, {Code::kUnavailable, "too many requests are being prepared", "", 0, 1});
   }
 }

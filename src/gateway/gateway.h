@@ -133,7 +133,10 @@ class Gateway final : public net::HttpHandler {
   RandomSource& random_;
   const int64_t started_s_;
   std::atomic<bool> draining_{false};
-  WorkQueue work_;  // last: its threads use the members above
+  // Last: their threads use the members above. Large bodies have their own, so that small ones wait
+  // neither for them nor beside them.
+  WorkQueue work_;
+  WorkQueue large_work_;
 };
 
 }  // namespace fak::gateway

@@ -1,11 +1,32 @@
 #include "gateway/work_queue.h"
 
+#ifdef __linux__
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
+
 namespace fak::gateway {
+namespace {
+
+// Linux gives each thread a niceness of its own; a thread may always be nicer.
+void StandBehind() {
+#ifdef __linux__
+  constexpr int kNiceness = 5;
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
+#endif
+}
+
+}  // namespace
 
 // By delegation, so that the destructor stops the threads that did start when one doesn't.
-WorkQueue::WorkQueue(size_t threads, size_t tasks_max) : WorkQueue(tasks_max) {
+WorkQueue::WorkQueue(size_t threads, size_t tasks_max, Priority priority) : WorkQueue(tasks_max) {
   for (size_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Run(); });
+    threads_.emplace_back([this, priority] {
+      if (priority == Priority::kBehind) {
+        StandBehind();
+      }
+      Run();
+    });
   }
 }
 

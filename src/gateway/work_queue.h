@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -15,8 +16,12 @@ namespace fak::gateway {
 // bounded; a task that doesn't fit is refused, and its caller answers 503. Any thread may push.
 class WorkQueue {
  public:
+  // How willingly the threads run: kBehind is for work that takes long, beside which what waits on
+  // an event loop comes first, also where they share a core (Linux; elsewhere the same).
+  enum class Priority : uint8_t { kNormal, kBehind };
+
   // Throws std::system_error when the system starts no more threads.
-  WorkQueue(size_t threads, size_t tasks_max);
+  WorkQueue(size_t threads, size_t tasks_max, Priority priority = Priority::kNormal);
   ~WorkQueue();  // Stop()s
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
