@@ -1,16 +1,24 @@
 """What is measured: each proxy started on a core of its own in front of the scripted upstream."""
 
+import http.client
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/real"))
+from engine import NotHere  # noqa: E402
+from venv import make_venv  # noqa: E402: of tests/real
+
 BUILD = ROOT / "build/release"
 READY_S = 60
 
@@ -47,16 +55,22 @@ http {{
 """
 
 
-class NotHere(Exception):
-    """Something that can't be had on this machine."""
-
-
 class LoadFailed(Exception):
     """An answer wasn't whole, or a program ended."""
 
 
 def cpu_model():
     return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1]
+
+
+def busy_share(seconds=2):
+    """What share of their time the machine's cores spend on other work."""
+    def times():
+        return [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    before = times()
+    time.sleep(seconds)
+    spent = [after - earlier for after, earlier in zip(times(), before)]
+    return 1 - (spent[3] + spent[4]) / max(1, sum(spent))
 
 
 def free_port():
@@ -93,9 +107,9 @@ def rss_bytes(pid):
 class Proxy:
     """One that is running. `load` and `idle` drive it from the other core."""
 
-    def __init__(self, bench, name, process, port, key="none", gap_us_min=0):
+    def __init__(self, bench, name, process, port, key="none", slow=False):
         self.bench, self.name, self.process, self.port, self.key = bench, name, process, port, key
-        self.gap_us_min = gap_us_min  # one that can't do more gets a load that it can do
+        self.slow = slow  # gets a load that it can do
 
     def load(self, **load):
         before = cpu_s(self.process.pid)
@@ -172,7 +186,6 @@ class Bench:
 
 def wait_for(port, path=None, process=None, headers=None):
     """Until something listens there and, with a path, answers it with 200."""
-    import http.client
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
         if process is not None and process.poll() is not None:
@@ -218,4 +231,41 @@ def start_fak(bench):
     return Proxy(bench, "fak", process, port)
 
 
-STARTERS = {"nginx": start_nginx, "fak": start_fak}
+def environment(name):
+    """The interpreter of a proxy in Python, its packages pinned in NAME.txt."""
+    folder = ROOT / "build/peers" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return make_venv(folder, HERE / f"{name}.txt")
+
+
+def start_router(bench):
+    port = free_port()
+    process = bench.start("router", [environment("router"), "-m", "sglang_router.launch_router", "--port", port,
+                                     "--host", "127.0.0.1", "--worker-urls", f"http://127.0.0.1:{bench.upstream}",
+                                     "--policy", "round_robin", "--prometheus-host", "127.0.0.1",
+                                     "--prometheus-port", free_port(), "--log-level", "warn",
+                                     "--worker-startup-check-interval", 1], bench.proxy_core)
+    wait_for(port, "/readiness", process)
+    return Proxy(bench, "router", process, port)
+
+
+def start_litellm(bench):
+    port, key = free_port(), "sk-" + secrets.token_hex(16)
+    config = bench.folder / "litellm.yaml"
+    config.write_text(f"""
+model_list:
+  - model_name: bench
+    litellm_params: {{model: openai/bench, api_base: "http://127.0.0.1:{bench.upstream}/v1", api_key: none}}
+router_settings: {{num_retries: 0}}
+""")
+    program = environment("litellm").parent / "litellm"
+    # It doesn't start without a key, and would fetch a list of prices.
+    process = bench.start("litellm", [program, "--config", config, "--host", "127.0.0.1", "--port", port,
+                                      "--num_workers", 1], bench.proxy_core,
+                          env={**os.environ, "LITELLM_MASTER_KEY": key, "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                               "LITELLM_TELEMETRY": "False"})
+    wait_for(port, "/health/liveliness", process)
+    return Proxy(bench, "litellm", process, port, key=key, slow=True)
+
+
+STARTERS = {"nginx": start_nginx, "fak": start_fak, "router": start_router, "litellm": start_litellm}
