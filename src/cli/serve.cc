@@ -1,5 +1,8 @@
 #include <arpa/inet.h>
 #include <sys/resource.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -182,9 +185,19 @@ Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
   return served;
 }
 
+// glibc learns from the first large blocks that are freed to keep later ones: after some prompts of
+// megabytes a gateway would hold several times their size for good.
+void GiveLargeBlocksBack() {
+#ifdef __GLIBC__
+  constexpr int kLargeBytes = 1024 * 1024;
+  mallopt(M_MMAP_THRESHOLD, kLargeBytes);
+#endif
+}
+
 Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics,
                           net::EventLoop& loop) {
   constexpr int kMsPerSecond = 1000;
+  GiveLargeBlocksBack();
   Served served;
   served.names = flags.served_model_names;
   TRY_ASSIGN(StartedUpstreams started,
