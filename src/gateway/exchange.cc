@@ -42,6 +42,8 @@ void Exchange::OnEvent(wire::Event event) noexcept {
     end_.usage = usage->usage;
   } else if (const auto* started = std::get_if<wire::Started>(&event)) {
     end_.usage.prompt_tokens = started->prompt_tokens;
+  } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
+    broken_off_ = broken_off_ || finish->reason == wire::FinishReason::kError;
   } else if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
     end_.usage.completion_tokens =
         std::max(0, end_.usage.completion_tokens) + static_cast<int32_t>(text->tokens.size());
@@ -132,6 +134,9 @@ void Exchange::Refuse(const Error& error) {
 void Exchange::End(int status, std::optional<Error> error) {
   end_.status = status;
   end_.error = std::move(error);
+  if (broken_off_ && !end_.error) {
+    end_.error = Error{Code::kUpstreamError, "the engine broke the answer off"};
+  }
   if (OnEnd on_end = std::exchange(on_end_, nullptr)) {
     on_end(end_);
   }

@@ -65,6 +65,7 @@ class Exchange final : public driver::EventSink {
   bool started_ = false;
   net::HttpHeaders upstream_headers_;
   ExchangeEnd end_;
+  bool broken_off_ = false;  // by the engine, under a finish reason
 };
 
 }  // namespace fak::gateway

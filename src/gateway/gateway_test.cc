@@ -507,6 +507,17 @@ TEST_F(GatewayTest, TheAccessLogCountsTokensOfARequestThatNamesNoModel) {
               HasSubstr("\"prompt_tokens\":7,\"completion_tokens\":3"));
 }
 
+TEST_F(GatewayTest, TheAccessLogSaysThatTheEngineBrokeOff) {
+  const std::string log_file = FreshFile("fak_gateway_broken_off.log");
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  driver_.events_ = {wire::RawChunk{"{}"}, wire::Finish{0, wire::FinishReason::kError, {}, {}},
+                     wire::Done{}};
+  Start();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 200);
+  StopLog();
+  EXPECT_THAT(*ReadFile(log_file, 1 << 20), HasSubstr("\"error\":\"upstream_error\""));
+}
+
 TEST_F(GatewayTest, TheAccessLogLeavesOutTokensThatNobodyCounted) {
   const std::string log_file = FreshFile("fak_gateway_uncounted.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));

@@ -5,11 +5,16 @@
 
 #include "base/function_ref.h"
 #include "base/json_view.h"
+#include "base/limits.h"
 #include "base/result.h"
 #include "wire/event.h"
 #include "wire/turn.h"
 
 namespace fak::ride {
+
+// The most choices that one request can ask for: what an answer's index stays below.
+inline constexpr int32_t kAnswerChoicesMax =
+    limits::kChoicesMax * static_cast<int32_t>(limits::kPromptsMax);
 
 // Reads the documents of one wire's answer, streamed events or a whole one, into neutral events.
 // One object an answer; not thread-safe.

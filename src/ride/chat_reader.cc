@@ -40,6 +40,9 @@ void Report(const JsonView& usage, AnswerReader::Emit emit) {
   out.prompt_tokens = CountAt(usage, "prompt_tokens", 0);
   out.completion_tokens = CountAt(usage, "completion_tokens", 0);
   out.cached_tokens = CountAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
+  if (out.cached_tokens > out.prompt_tokens) {
+    out.cached_tokens = -1;
+  }
   out.reasoning_tokens =
       CountAt(ObjectAt(usage, "completion_tokens_details"), "reasoning_tokens", -1);
   emit(wire::UsageReport{out});
@@ -72,7 +75,7 @@ class ChatReader final : public AnswerReader {
   Status TakeChoice(const JsonView& choice, Emit emit) {
     const JsonView said = choice.Find("index");
     const int32_t index = !said || said.is_null() ? 0 : IntAt(choice, "index", -1);
-    if (index < 0 || index >= limits::kChoicesMax) {
+    if (index < 0 || index >= kAnswerChoicesMax) {
       return Fail(Code::kUpstreamError,
                   "the upstream sent a choice with the index " +
                       (said.is_number() ? said.Copy().number_text().substr(0, kShownBytes)

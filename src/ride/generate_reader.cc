@@ -61,8 +61,7 @@ class GenerateReader final : public AnswerReader {
   }
 
   Status TakeOne(const JsonView& document, int32_t index, Emit emit) {
-    constexpr int32_t kIndexes = limits::kChoicesMax * limits::kPromptsMax;
-    if (index < 0 || index >= kIndexes || !document.is_object()) {
+    if (index < 0 || index >= kAnswerChoicesMax || !document.is_object()) {
       return Fail(Code::kUpstreamError, "the upstream sent an answer that is of no choice");
     }
     Choice& choice = choices_[index];

@@ -1,8 +1,7 @@
 #include "ride/request_meter.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "base/limits.h"
 
 namespace fak::ride {
 namespace {
@@ -21,7 +20,8 @@ RequestMeter::RequestMeter(std::shared_ptr<driver::EventSink> sink,
       emitter_(std::move(emitter)),
       clock_(clock),
       streamed_(prepared.turn->stream),
-      one_choice_(prepared.turn->n == 1 && prepared.prompts.size() <= 1),
+      choices_(static_cast<size_t>(prepared.turn->n) *
+               std::max<size_t>(1, prepared.turn->prompts.size())),
       arrival_ns_(prepared.arrival_ns),
       on_end_(std::move(on_end)) {}
 
@@ -36,10 +36,12 @@ void RequestMeter::OnEvent(wire::Event event) noexcept {
     TokenCame(reasoning->choice);
   } else if (const auto* call = std::get_if<wire::ToolCallDelta>(&event)) {
     TokenCame(call->choice);
+  } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
+    broken_off_ = broken_off_ || finish->reason == wire::FinishReason::kError;
   } else if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
     usage_ = usage->usage;
   } else if (std::holds_alternative<wire::Done>(event)) {
-    CountGood();
+    CountEnded();
   } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
     CountFailed(failed->error);
   }
@@ -47,11 +49,11 @@ void RequestMeter::OnEvent(wire::Event event) noexcept {
 }
 
 void RequestMeter::TokenCame(int32_t choice) {
-  if (!streamed_ || choice < 0 || choice >= limits::kChoicesMax) {
+  const auto at = static_cast<size_t>(choice);
+  if (!streamed_ || choice < 0 || at >= choices_) {
     return;
   }
   const int64_t now_ns = clock_.NowNs();
-  const auto at = static_cast<size_t>(choice);
   if (last_ns_.size() <= at) {
     last_ns_.resize(at + 1);
   }
@@ -64,7 +66,7 @@ void RequestMeter::TokenCame(int32_t choice) {
   last_ns_[at] = now_ns;
 }
 
-void RequestMeter::CountGood() {
+void RequestMeter::CountEnded() {
   metrics::RequestTimes times;
   times.end_to_end_s = Seconds(clock_.NowNs() - arrival_ns_);
   if (first_ns_ != 0) {
@@ -79,15 +81,20 @@ void RequestMeter::CountGood() {
       emitter_->Add(metrics::Counter::kPrefixQueries, usage_->prompt_tokens);
       emitter_->Add(metrics::Counter::kPrefixHits, usage_->cached_tokens);
     }
-    times.tokens = one_choice_ ? usage_->completion_tokens : 0;
-    if (first_ns_ != 0 && one_choice_ && usage_->completion_tokens > 1) {
+    times.tokens = choices_ == 1 ? usage_->completion_tokens : 0;
+    if (first_ns_ != 0 && choices_ == 1 && usage_->completion_tokens > 1) {
       times.per_token_s = Seconds(last_ns_.front() - first_ns_) / (usage_->completion_tokens - 1);
       emitter_->Observe(metrics::Latency::kTimePerOutputToken, *times.per_token_s);
     }
   }
   emitter_->Observe(metrics::Latency::kEndToEnd, times.end_to_end_s);
-  emitter_->CountRequest("ok");
-  emitter_->CountGoodput(times);
+  if (broken_off_) {
+    emitter_->CountRequest("error");
+    emitter_->CountError(CodeName(Code::kUpstreamError));
+  } else {
+    emitter_->CountRequest("ok");
+    emitter_->CountGoodput(times);
+  }
   End();
 }
 

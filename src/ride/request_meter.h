@@ -31,7 +31,7 @@ class RequestMeter final : public driver::EventSink {
 
  private:
   void TokenCame(int32_t choice);
-  void CountGood();
+  void CountEnded();
   void CountFailed(const Error& error);
   void End();
 
@@ -39,11 +39,12 @@ class RequestMeter final : public driver::EventSink {
   const std::shared_ptr<metrics::Emitter> emitter_;
   const Clock& clock_;
   const bool streamed_;
-  const bool one_choice_;
+  const size_t choices_;  // that were asked for
   const int64_t arrival_ns_;
   std::function<void()> on_end_;
   int64_t first_ns_ = 0;          // 0: no token yet
   std::vector<int64_t> last_ns_;  // of each choice; 0: none yet
+  bool broken_off_ = false;       // by the engine, under a finish reason
   std::optional<wire::Usage> usage_;
 };
 

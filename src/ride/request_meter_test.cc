@@ -77,6 +77,28 @@ TEST_F(RequestMeterTest, MeasuresAStream) {
   EXPECT_EQ(ends_, 1);
 }
 
+TEST_F(RequestMeterTest, WhatTheEngineBrokeOffIsNoSuccess) {
+  const auto meter = Make(true);
+  meter->OnEvent(wire::Finish{0, wire::FinishReason::kError, {}, {}});
+  meter->OnEvent(wire::UsageReport{{10, 4, -1, -1}});
+  meter->OnEvent(wire::Done{});
+  EXPECT_EQ(Shown("requests_total", "outcome=\"error\""), "1");
+  EXPECT_EQ(Shown("requests_total", "outcome=\"ok\""), "absent");
+  EXPECT_EQ(Shown("request_errors_total", "kind=\"upstream_error\""), "1");
+  EXPECT_EQ(Shown("goodput_requests_total", "slo=\"fast\""), "absent");
+  EXPECT_EQ(Shown("generation_tokens_total"), "4");
+}
+
+TEST_F(RequestMeterTest, AChoiceThatNobodyAskedForHasNoTimes) {
+  const auto meter = Make(true);
+  clock_.AdvanceMs(125);
+  meter->OnEvent(wire::TextDelta{5, "a", {}, {}});
+  meter->OnEvent(wire::UsageReport{{10, 7, -1, -1}});
+  meter->OnEvent(wire::Done{});
+  EXPECT_EQ(Shown("time_to_first_token_seconds_count"), "absent");
+  EXPECT_EQ(Shown("time_per_output_token_seconds_count"), "absent");
+}
+
 TEST_F(RequestMeterTest, AWholeAnswerHasNoFirstToken) {
   const auto meter = Make(false);
   clock_.AdvanceMs(500);

@@ -52,14 +52,14 @@ constexpr std::array<Character, 128> kAscii = MakeAscii();
 // The basic plane's classes in one lookup: utf8proc takes three for each character.
 constexpr size_t kPlane = 0x10000;
 const std::array<uint8_t, kPlane>& PlaneClasses() {
-  static const std::array<uint8_t, kPlane> classes = [] {
+  static const std::array<uint8_t, kPlane> kClasses = [] {
     std::array<uint8_t, kPlane> table{};
     for (size_t c = 0; c < kPlane; ++c) {
       table[c] = ClassOfCategory(static_cast<char32_t>(c));
     }
     return table;
   }();
-  return classes;
+  return kClasses;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/limits.h"
@@ -90,7 +91,11 @@ void ReadLogitBias(Fields& fields, SamplingParams& sampling) {
 template <class To, class From>
 void Assign(To& to, const std::optional<From>& from) {
   if (from) {
-    to = static_cast<To>(*from);
+    if constexpr (std::is_same_v<To, std::optional<From>>) {
+      to = from;
+    } else {
+      to = static_cast<To>(*from);
+    }
   }
 }
 
