@@ -240,7 +240,11 @@ std::vector<std::string> ConfigTable::Keys() const {
 Status ConfigTable::RefuseUnknownKeys(std::initializer_list<std::string_view> known) const {
   for (const auto& [key, value] : std::get<NodeMap>(node_->value)) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      return Fail(At(*value, "unknown key"));
+      std::string all;
+      for (const std::string_view each : known) {
+        all += (all.empty() ? "" : ", ") + std::string(each);
+      }
+      return Fail(At(*value, "unknown key (known: " + all + ")"));
     }
   }
   return {};

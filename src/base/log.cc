@@ -1,6 +1,8 @@
 // The only file that sees spdlog. Records are laid out here; spdlog brings them out.
 #include "base/log.h"
 
+#include <fcntl.h>
+
 #include <spdlog/async.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -8,11 +10,13 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/strings.h"
@@ -183,6 +187,13 @@ std::string JsonLine(LogLevel level, std::string_view message, std::span<const L
 }  // namespace
 
 Status StartLog(const LogOptions& options) {
+  if (!options.file.empty()) {  // or a missing folder would be made
+    const FileHandle file(
+        open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!file.is_open()) {
+      return Fail(Code::kIoError, "log: " + ErrnoError(errno, options.file).detail);
+    }
+  }
   std::shared_ptr<const Output> output;
   try {
     output = MakeOutput(options);

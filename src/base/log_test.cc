@@ -141,6 +141,9 @@ TEST_F(LogTest, SaysWhyAFileCantBeOpened) {
   const Status started = StartLog({.file = "/dev/null/x.log"});
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Code::kIoError);
+  const std::string folder = testing::TempDir() + "fak_log_test_none";
+  ASSERT_FALSE(StartLog({.file = folder + "/x.log"}));
+  EXPECT_NE(access(folder.c_str(), F_OK), 0);
   EXPECT_EQ(*ParseLogLevel("warning"), LogLevel::kWarning);
   EXPECT_FALSE(ParseLogLevel("loud"));
 }

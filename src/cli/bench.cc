@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "cli/engine_flags.h"
+#include "cli/interruptible.h"
 #include "cli/number_flag.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -187,6 +188,7 @@ void WriteOurs(JsonWriter& json, const BenchFlags& flags, const tensor::BackendI
 }
 
 Status BenchModel(const BenchFlags& given) {
+  const Interruptible interruptible;
   BenchFlags flags = given;
   const uint32_t most = *std::max_element(flags.parallel.begin(), flags.parallel.end());
   flags.engine.max_num_seqs = most;
@@ -245,16 +247,20 @@ std::function<ExitStatus()> AddBench(CLI::App& program) {
   flags->engine.AddMemory(*verb);
   flags->engine.AddMachine(*verb);
   verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")
+      ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-n,--n-gen", flags->n_gen, "Generated tokens")
+      ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-d,--n-depth", flags->n_depth, "Tokens in the KV beforehand")
+      ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--parallel", flags->parallel, "Sequences that generate together")
       ->check(Within({.least = 1, .most = 4096}))
+      ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-r,--repetitions", flags->repetitions, "Runs of each test")

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "base/limits.h"
@@ -138,9 +139,15 @@ Result<ResolvedModel> ResolveModel(const std::string& reference,
   if (!entry) {
     const std::string meant =
         entry.error().code == Code::kInvalidArgument ? DidYouMeanModel(reference) : "";
-    return Fail(meant.empty() ? std::move(entry).error()
-                              : Error{Code::kInvalidArgument,
-                                      "model \"" + reference + "\" is none that is known" + meant});
+    Error error = meant.empty()
+                      ? std::move(entry).error()
+                      : Error{Code::kInvalidArgument,
+                              "model \"" + reference + "\" is none that is known" + meant};
+    const char* variable = std::getenv("FAK_MODEL");
+    if (variable != nullptr && reference == variable) {
+      error.detail = "FAK_MODEL in the environment: " + error.detail;
+    }
+    return Fail(std::move(error));
   }
   return ResolvedModel{ReplaceInvalidUtf8(entry->name), entry->path()};
 }

@@ -22,11 +22,14 @@ namespace {
 
 using fak::cli::kWrongUsage;
 
-// "help" and "help VERB" are the flag of that name.
-void TakeHelpVerb(std::vector<std::string>& words) {
+// "help" and "help VERB" are the flag of that name, and "version" alone is, as people type it.
+void TakeFlagsTypedAsVerbs(std::vector<std::string>& words) {
   if (!words.empty() && words.front() == "help") {
-    words.erase(words.begin());
+    words.erase(words.begin(), words.begin() + (words.size() > 1 && words[1] == "help" ? 2 : 1));
     words.push_back("--help");
+  }
+  if (words.size() == 1 && (words[0] == "version" || words[0] == "-v" || words[0] == "-V")) {
+    words[0] = "--version";
   }
 }
 
@@ -212,7 +215,7 @@ int ParseAndRun(int argc, char** argv) {
   }
   AddSources(program);
   std::vector<std::string> words(argv + 1, argv + argc);
-  TakeHelpVerb(words);
+  TakeFlagsTypedAsVerbs(words);
   if (const std::string wrong = WrongVerb(program, words); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", wrong.c_str());
     return kWrongUsage;

@@ -18,11 +18,14 @@
 namespace fak::cli {
 namespace {
 
-Status Pull(const std::string& reference) {
+Status Pull(const std::vector<std::string>& references) {
   std::atomic<bool> cancel{false};
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&cancel](int) { cancel.store(true); });
-  TRY_ASSIGN(const hub::Entry entry, FindOrPull(reference, &cancel, /*check=*/true));
-  std::printf("%s\n", entry.path().c_str());
+  for (const std::string& reference : references) {
+    TRY_ASSIGN(const hub::Entry entry, FindOrPull(reference, &cancel, /*check=*/true));
+    std::printf("%s\n", entry.path().c_str());
+    std::fflush(stdout);
+  }
   return {};
 }
 
@@ -94,9 +97,10 @@ Status Remove(const std::vector<std::string>& names) {
 }  // namespace
 
 std::function<ExitStatus()> AddPull(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("pull", "Bring a model to this machine");
-  const auto reference = std::make_shared<std::string>();
-  verb->add_option("model", *reference, "What to pull, in one of the forms below")->required();
+  CLI::App* verb = program.add_subcommand("pull", "Bring models to this machine");
+  const auto references = std::make_shared<std::vector<std::string>>();
+  verb->add_option("model", *references, "What to pull, each in one of the forms below")
+      ->required();
   verb->footer(
       "A model is\n"
       "  smollm2                                  an alias (fak list shows all)\n"
@@ -112,8 +116,8 @@ std::function<ExitStatus()> AddPull(CLI::App& program) {
       "the\n"
       "token HF_TOKEN.\n"
       "Example:\n  fak pull smollm2");
-  return [reference]() -> ExitStatus {
-    const Status pulled = Pull(*reference);
+  return [references]() -> ExitStatus {
+    const Status pulled = Pull(*references);
     return pulled ? 0 : PrintError(pulled.error());
   };
 }

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/printable.h"
 #include "cli/engine_flags.h"
+#include "cli/interruptible.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 #include "engine/perplexity.h"
@@ -24,6 +25,7 @@ struct PerplexityFlags {
 };
 
 Status Measure(PerplexityFlags flags) {
+  const Interruptible interruptible;
   TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kTextInputBytesMax));
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
   // One sequence, but as many rows whose logits are wanted.

@@ -94,15 +94,21 @@ Status Run(RunFlags flags) {
 }
 
 void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
-  verb.add_option("--temp,--temperature", sampling.temperature, "Temperature; 0: greedy")
+  verb.add_option("--temp,--temperature", sampling.temperature,
+                  "Temperature; 0: greedy (default: the model's, else 1.0)")
       ->check(Within(sampling_ranges::kTemperature));
-  verb.add_option("--top-p", sampling.top_p, "Nucleus")->check(Within(sampling_ranges::kTopP));
-  verb.add_option("--top-k", sampling.top_k, "The k likeliest tokens only")
+  verb.add_option("--top-p", sampling.top_p, "Nucleus (default: the model's, else 1.0: off)")
+      ->check(Within(sampling_ranges::kTopP));
+  verb.add_option("--top-k", sampling.top_k,
+                  "The k likeliest tokens only (default: the model's, else all)")
       ->check(Within(sampling_ranges::kTopK));
-  verb.add_option("--min-p", sampling.min_p, "Tokens at least this likely, to the likeliest")
+  verb.add_option(
+          "--min-p", sampling.min_p,
+          "Tokens at least this likely, to the likeliest (default: the model's, else 0: off)")
       ->check(Within(sampling_ranges::kMinP));
   verb.add_option("--seed", sampling.seed, "Seed (default: a new one each time)");
-  verb.add_option("--max-tokens,-n", sampling.max_tokens, "Tokens of an answer at most")
+  verb.add_option("--max-tokens,-n", sampling.max_tokens,
+                  "Tokens of an answer at most (default: what the context holds)")
       ->check(Within(sampling_ranges::kMaxTokens));
 }
 

@@ -340,16 +340,18 @@ void ShutDown(const ServeFlags& flags, gateway::Gateway& front, driver::EngineDr
   constexpr std::chrono::milliseconds kLastWords{1000};  // for the errors to reach their clients
   Log(LogLevel::kInfo, "shutting down");
   front.SetDraining();
-  if (second_signal.WaitFor(std::chrono::milliseconds(flags.shutdown_settle_ms))) {
-    return;
+  if (const size_t open = server.stats().requests; open > 0) {
+    std::fprintf(stderr, "fak: waiting up to %d s for %zu request%s; Ctrl-C again ends %s now\n",
+                 flags.shutdown_timeout_s, open, open == 1 ? "" : "s", open == 1 ? "it" : "them");
   }
+  const bool hurried = second_signal.WaitFor(std::chrono::milliseconds(flags.shutdown_settle_ms));
   driver.Drain([] {});
   const std::chrono::milliseconds time = std::chrono::seconds(flags.shutdown_timeout_s);
   const auto sent = std::make_shared<Latch>();
   server.Drain((time + kLastWords).count(), [sent] { sent->Set(); });
-  if (!AllSent(*sent, second_signal, time)) {
+  if (hurried || !AllSent(*sent, second_signal, time)) {
     driver.Stop();
-    AllSent(*sent, second_signal, kLastWords);
+    sent->WaitFor(kLastWords);
   }
 }
 
@@ -527,7 +529,8 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
       ->allow_extra_args(false);
   verb.add_option("--api-key", flags.api_keys, "Key that clients must send; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--keys-file", flags.keys_file, "keys.toml: tenants and hashes of their keys");
+  verb.add_option("--keys-file", flags.keys_file,
+                  "TOML file of tenants and hashes of their keys, as shown below");
   verb.add_flag("--allow-unauthenticated", flags.allow_unauthenticated,
                 "Listen on a public address without keys");
   flags.native_options.push_back(verb.add_flag("--trust-request-chat-template",
@@ -579,7 +582,15 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "  fak serve --upstream http://127.0.0.1:8001  in front of vLLM, llama.cpp or another fak\n"
       "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
       "With several upstreams a request goes to the one with the fewest open requests of those\n"
-      "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.");
+      "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.\n"
+      "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
+      "served.\n"
+      "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"
+      "  [[key]]\n"
+      "  name = \"alice\"\n"
+      "  hash = \"sha256:2bb80d53...\"                     64 hex digits\n"
+      "  weight = 2.0                                    her share (default: 1.0)\n"
+      "  admin = true                                    may call /v1/fak/... (default: false)");
   verb->parse_complete_callback([verb, flags] {
     flags->model_was_typed = verb->get_option("--model")->count() > 0;
     for (const CLI::Option* option : flags->native_options) {

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "base/strings.h"
 #include "cli/engine_flags.h"
+#include "cli/interruptible.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
 
@@ -147,6 +148,7 @@ void PrintJson(const engine::VerifyReport& report, const std::string& model,
 }
 
 Result<bool> Run(const VerifyFlags& flags) {
+  const Interruptible interruptible;
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.model));
   engine::VerifyOptions options;
   options.cover = flags.quick  ? engine::VerifyCover::kValues

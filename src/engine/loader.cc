@@ -58,6 +58,14 @@ std::string Sum(const MemoryPlan& plan) {
          FormatBytes(plan.available) + " available";
 }
 
+// As --kv-cache-memory takes it, in whole KiB: at most the bytes, or `up`, at least.
+std::string AsFlag(uint64_t bytes, bool up) {
+  constexpr uint64_t kKib = 1024;
+  constexpr uint64_t kMib = kKib * 1024;
+  const uint64_t unit = bytes < kMib ? kKib : kMib;
+  return std::to_string((bytes + (up ? unit - 1 : 0)) / unit) + (unit == kKib ? "KiB" : "MiB");
+}
+
 // Blocks that the plan may have when a context of `wanted` positions is hoped for.
 uint32_t BlocksWithin(const MemoryPlan& plan, const EngineOptions& options, uint64_t block_bytes,
                       uint32_t wanted) {
@@ -109,13 +117,20 @@ Result<MemoryPlan> PlanMemory(const model::ModelFile& file, const tensor::Backen
                     "; a smaller --max-num-batched-tokens shrinks the workspace");
   }
   if (too_large) {
-    return Fail(Code::kResourceExhausted, "--kv-cache-memory is more than there is: " + Sum(plan),
+    const uint64_t fixed = plan.weights + plan.workspace + kReserve;
+    const uint64_t rest = plan.available > fixed ? plan.available - fixed : 0;
+    return Fail(Code::kResourceExhausted,
+                "--kv-cache-memory is more than there is: " + Sum(plan) + "; at most " +
+                    AsFlag(rest, /*up=*/false) + " fits",
                 "--kv-cache-memory");
   }
-  if (plan.context < std::min(wanted, kContextLeast)) {
+  if (const uint64_t least = std::min(wanted, kContextLeast); plan.context < least) {
+    const uint64_t least_blocks =
+        (least + options.scheduler.block_size - 1) / options.scheduler.block_size;
     return Fail(Code::kResourceExhausted,
                 "KV memory of " + FormatBytes(plan.kv) + " holds " + std::to_string(plan.context) +
-                    " tokens: " + Sum(plan) + "; raise --kv-cache-memory");
+                    " tokens: " + Sum(plan) + "; --kv-cache-memory " +
+                    AsFlag(least_blocks * price.kv_block, /*up=*/true) + " would do");
   }
   if (plan.context < wanted && asked) {
     return Fail(Code::kResourceExhausted,

@@ -78,7 +78,8 @@ Result<PerplexityReport> MeasurePerplexity(
   if (windows < 2) {
     return Fail(Code::kInvalidArgument, "the text has " + std::to_string(tokens.size()) +
                                             " tokens; at least " + std::to_string(2 * window) +
-                                            " are needed");
+                                            " are needed for --window " + std::to_string(window) +
+                                            "; a smaller one needs fewer");
   }
   const uint32_t block_size = engine.options.scheduler.block_size;
   std::vector<tensor::BlockId> blocks;

@@ -362,7 +362,8 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   }
   // Where the client is at fault the words may quote it, and stay out.
   const bool clients_fault = end.status >= 400 && end.status < 500;
-  if (end.error && !end.worker.empty() && !clients_fault) {
+  const bool mixed_up_tls = end.error && end.error->field == "scheme";  // quotes nobody
+  if (mixed_up_tls || (end.error && !end.worker.empty() && !clients_fault)) {
     fields.push_back({"reason", std::string_view(end.error->detail)});
   }
   LogRecord(LogLevel::kInfo, "request", fields);

@@ -47,7 +47,7 @@ TEST(KeyRing, NamesWhatIsWrongInAFile) {
       {"[[key]]\nname = \"a\"\n", "sha256"},
       {"[[key]]\nhash = \"sha256:00\"\n", "name"},
       {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
-      {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "hahs"},
+      {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "(known: name, hash, weight, admin)"},
       {"[[keys]]\n", "keys"},
       {"", "no [[key]]"},
       {"key = []\n", "no [[key]]"},

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "gateway/gateway.h"
@@ -76,7 +77,9 @@ void Gateway::Models(std::shared_ptr<Call> call) {
   if (last != std::string_view::npos && path.size() > last + kList.size() + 1) {
     const std::string id(path.substr(last + kList.size() + 1));
     if (std::find(names.begin(), names.end(), id) == names.end()) {
-      Refuse(*call, {Code::kNotFound, "the model \"" + id + "\" does not exist here", "model"});
+      Refuse(*call, {Code::kNotFound,
+                     "the model \"" + id + "\" does not exist here; served: " + Join(names, ", "),
+                     "model"});
       return;
     }
     WriteModel(json, id, started_s_, options_.maybe_card.get(), capabilities->context_length);

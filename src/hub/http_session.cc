@@ -177,7 +177,13 @@ Result<HttpAnswer> HttpSession::GetOnce(const net::Url& url, net::HttpHeaders fi
   lock.unlock();
   // Frees the sink when it hasn't been: from here on nobody calls the target.
   loop_.Invoke([&exchange] { exchange->Cancel(); });
-  TRY(*transfer->ended);
+  if (const Status& ended_as = *transfer->ended; !ended_as) {
+    Error error = ended_as.error();
+    if (error.code == Code::kUnavailable) {
+      error.detail += "; check the network and proxy settings";
+    }
+    return Fail(std::move(error));
+  }
   return HttpAnswer{transfer->status, std::move(transfer->headers), url, ""};
 }
 

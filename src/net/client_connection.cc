@@ -146,12 +146,19 @@ class Connector : public std::enable_shared_from_this<Connector> {
     }
     stream.async_handshake(asio::ssl::stream_base::client,
                            [self = shared_from_this()](const error_code& error) {
-                             if (error) {
+                             if (IsPlainHttp(error)) {
+                               self->SpeaksPlainHttp();
+                             } else if (error) {
                                self->Failed("TLS", error);
                              } else {
                                self->done_({});
                              }
                            });
+  }
+
+  void SpeaksPlainHttp() {
+    done_(Fail(Code::kUnavailable,
+               connection_->origin.ToString() + ": it speaks plain HTTP: use http://"));
   }
 
   void Failed(std::string_view what, const error_code& error) {

@@ -640,11 +640,25 @@ TEST_F(TlsTest, VerifiesTheChainAndTheName) {
             Code::kInvalidArgument);
 }
 
-TEST_F(TlsTest, SurvivesAClientThatSpeaksPlainHttp) {
+TEST_F(TlsTest, TellsAClientThatSpeaksPlainHttp) {
   RawSocket plain = RawSocket::Connect(server_->port());
   ASSERT_TRUE(plain.Send("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
-  EXPECT_THAT(plain.ReadAll(), Not(HasSubstr("HTTP/1.1 200")));
+  EXPECT_THAT(plain.ReadAll(),
+              AllOf(HasSubstr("HTTP/1.1 400"), HasSubstr("on a port of TLS: use https://")));
   EXPECT_TRUE(Fetch({.ca_file = certificate_.certificate_file}, "localhost", "/", "x"));
+}
+
+TEST_F(TlsTest, ToldByAPlainPortInWords) {
+  auto plain = HttpServer::Start(loop_, {.address = "127.0.0.1"}, handler_);
+  ASSERT_TRUE(plain);
+  auto client = HttpClient::Make(loop_, {.tls = {.verify = false}});
+  HttpClientRequest request;
+  request.origin = {true, "127.0.0.1", (*plain)->port()};
+  EXPECT_THAT(FetchAndWait(loop_, **client, request, 4).error().detail,
+              HasSubstr("it speaks plain HTTP: use http://"));
+  RawSocket hello = RawSocket::Connect((*plain)->port());
+  ASSERT_TRUE(hello.Send(std::string("\x16\x03\x01\x02\x00\x01", 6)));  // no line ends in it
+  EXPECT_THAT(hello.ReadAll(), HasSubstr("a TLS client on a port of plain HTTP"));
 }
 
 TEST_F(TlsTest, RefusesAKeyOfAnotherCertificate) {

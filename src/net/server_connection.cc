@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "net/tls_context.h"
 
 namespace fak::net {
 namespace {
@@ -51,12 +52,22 @@ void ServerConnection::Start() {
                                          if (self->state_ == State::kClosed) {
                                            return;
                                          }
-                                         if (error) {
+                                         if (IsPlainHttp(error)) {
+                                           self->RefusePlainHttp();
+                                         } else if (error) {
                                            self->Close(/*reset=*/false);
                                          } else {
                                            self->BeginRequest();
                                          }
                                        });
+}
+
+// As plain HTTP, which is what the client understands.
+void ServerConnection::RefusePlainHttp() {
+  stream_.StopTls();
+  request_begun_ns_ = loop().NowNs();
+  Fault(400, {Code::kInvalidArgument, "plain HTTP on a port of TLS: use https://", "scheme"});
+  MaybeRead();
 }
 
 void ServerConnection::Drain() {
@@ -133,6 +144,12 @@ bool ServerConnection::StepIdle() {
 }
 
 bool ServerConnection::TakeHead() {
+  constexpr char kTlsHandshake = 0x16;  // the first byte of a TLS client
+  if (in_.view().front() == kTlsHandshake) {
+    Fault(400,
+          {Code::kInvalidArgument, "a TLS client on a port of plain HTTP: use http://", "scheme"});
+    return false;
+  }
   const size_t head_max = server_->options.limits.head_bytes_max;
   const Result<size_t> size = finder_.Find(in_.view());
   if (!size) {

@@ -66,6 +66,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Dispatch();
   void Refuse(const HttpResponse& response);
   void Fault(int status, Error error);
+  void RefusePlainHttp();
   void Identify(HttpRequest& request) const;
   void MaybeRead();
   void OnRead(const error_code& error, size_t bytes);

@@ -28,6 +28,12 @@ class Stream {
     stream_.emplace<Tls>(std::move(plain), context);
   }
 
+  // Back to plain, when a handshake showed that the client never began one.
+  void StopTls() {
+    tcp::socket plain = std::move(std::get<Tls>(stream_).next_layer());
+    stream_.emplace<tcp::socket>(std::move(plain));
+  }
+
   bool tls() const { return std::holds_alternative<Tls>(stream_); }
   Tls& tls_stream() { return std::get<Tls>(stream_); }
   tcp::socket& socket() {

@@ -25,6 +25,15 @@ std::string ErrorText(const error_code& error) {
   return error.message();
 }
 
+bool IsPlainHttp(const error_code& error) {
+  if (error.category() != asio::error::get_ssl_category()) {
+    return false;
+  }
+  const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
+  // Of a request, and of an answer, whose letters no record of TLS begins with.
+  return reason == SSL_R_HTTP_REQUEST || reason == SSL_R_WRONG_VERSION_NUMBER;
+}
+
 Result<std::unique_ptr<asio::ssl::context>> MakeServerContext(const TlsServerOptions& options) {
   auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
   TRY(SetVersions(*context));

@@ -21,5 +21,7 @@ namespace fak::net {
 
 // What an Asio error says, with OpenSSL's own words where it is one of its.
 std::string ErrorText(const error_code& error);
+// Whether a handshake failed because the peer speaks plain HTTP.
+bool IsPlainHttp(const error_code& error);
 
 }  // namespace fak::net

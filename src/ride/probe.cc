@@ -65,7 +65,11 @@ struct CallSequence::State {
     }
     void OnDone(Status status) override {
       if (!status) {
-        FailWith(status.error().detail);
+        // Most servers of TLS close without a word when a client begins otherwise.
+        const bool maybe_tls = status.error().code == Code::kUpstreamError &&
+                               !state_->target.origin.tls && reply_.status == 0 &&
+                               state_->next == 0;
+        FailWith(status.error().detail + (maybe_tls ? " (if it speaks TLS, use https://)" : ""));
       } else if (Result<Json> document = ParseJson(reply_.body)) {
         reply_.document = *std::move(document);
       }
@@ -144,6 +148,10 @@ Result<Identified> Identify(const Replies& replies) {
   const Reply& models = replies.At("GET /v1/models");
   if (models.status == 0) {
     return Fail(Code::kUnavailable, models.body);
+  }
+  if (models.status == 400 && (models.body.find("HTTPS port") != std::string::npos ||
+                               models.body.find("use https://") != std::string::npos)) {
+    return Fail(Code::kUpstreamError, "it speaks TLS: use https://");
   }
   return Fail(Code::kUpstreamError,
               "GET /v1/models answered " + std::to_string(models.status) +

@@ -65,6 +65,18 @@ class HeadParser {
     return Fail(code, fmt::format("{}: {}", place, what));
   }
 
+  // What a file is that ends before `bytes` bytes at `at` do.
+  std::string CutShort(uint64_t at, uint64_t bytes) const {
+    if (file_bytes_ == 0) {
+      return "; the file is empty: download it again";
+    }
+    uint64_t least = 0;
+    return __builtin_add_overflow(at, bytes, &least)
+               ? ""
+               : fmt::format("; the file is cut short ({} of {} bytes at least): download it again",
+                             file_bytes_, least);
+  }
+
   tl::unexpected<Error> TooLarge(std::string_view what) const {
     return Broken(what, Code::kPayloadTooLarge);
   }
@@ -73,8 +85,8 @@ class HeadParser {
   // in wanted_bytes_ how many to come back with.
   Result<std::span<const std::byte>> Take(uint64_t n, std::string_view what) {
     if (n > file_bytes_ - at_) {
-      return Broken(fmt::format("the file ends inside {} ({} bytes are needed, {} are left)", what,
-                                n, file_bytes_ - at_));
+      return Broken(fmt::format("the file ends inside {} ({} bytes are needed, {} are left){}",
+                                what, n, file_bytes_ - at_, CutShort(at_, n)));
     }
     if (n > limits::kGgufHeadBytesMax - at_) {
       return TooLarge(
@@ -305,9 +317,9 @@ class HeadParser {
              !__builtin_mul_overflow(elements, tensor.shape[i], &elements);
     }
     if (!fits || bytes > file_bytes_) {
-      return Broken(fmt::format("shape {} x {} x {} x {} of {} is larger than the file",
+      return Broken(fmt::format("shape {} x {} x {} x {} of {} is larger than the file{}",
                                 tensor.shape[0], tensor.shape[1], tensor.shape[2], tensor.shape[3],
-                                type.name));
+                                type.name, fits ? CutShort(at_, bytes) : ""));
     }
     tensor.bytes = bytes;
     return {};
@@ -325,8 +337,8 @@ class HeadParser {
           tensor.bytes > file_bytes_ - head_.data_offset - tensor.offset) {
         return Broken(
             fmt::format("its {} bytes at {} of the data section (which starts at byte {}) "
-                        "lie beyond the end of the file, byte {}",
-                        tensor.bytes, tensor.offset, head_.data_offset, file_bytes_));
+                        "lie beyond the end of the file, byte {}{}",
+                        tensor.bytes, tensor.offset, head_.data_offset, file_bytes_, CutShort()));
       }
       tensor.offset += head_.data_offset;
     }
@@ -337,6 +349,23 @@ class HeadParser {
         [](const GgufTensor& t) { return t.offset; },
         [](const GgufTensor& a, const GgufTensor& b) { return a.offset + a.bytes <= b.offset; },
         "overlaps");
+  }
+
+  // Of all tensors together: the file should go to the end of the last.
+  std::string CutShort() const {
+    uint64_t end = 0;
+    for (size_t i = 0; i < head_.tensors.size(); ++i) {
+      const GgufTensor& tensor = head_.tensors[i];
+      uint64_t at = tensor.offset;  // of those that were placed, in the file
+      if (i >= index_ && __builtin_add_overflow(at, head_.data_offset, &at)) {
+        return "";
+      }
+      if (__builtin_add_overflow(at, tensor.bytes, &at)) {
+        return "";
+      }
+      end = std::max(end, at);
+    }
+    return CutShort(end, 0);
   }
 
   // Sorts by `key_of`, then by place in the file, and demands that `fine` holds between neighbours.

@@ -167,7 +167,7 @@ constexpr uint64_t kHuge = uint64_t{1} << 63;
 
 std::vector<Malformed> MalformedHeaders() {
   return {
-      {"Empty", Bytes(), "header, byte 0: the file ends inside the magic number"},
+      {"Empty", Bytes(), "needed, 0 are left); the file is empty: download it again"},
       {"NotGguf", Bytes().Raw("PK\x03\x04-some-zip-file-of-a-model"),
        "not a GGUF file: it starts with 'PK\\x03"},
       {"Version0", Bytes().Head(0, 0, 0), "version 0 isn't supported", Code::kUnsupported},
@@ -258,7 +258,7 @@ std::vector<Malformed> MalformedTensors() {
        "overlaps tensor 0 'a'"},
       {"SameName", two().Tensor("a", {8}, 0, 0).Tensor("a", {8}, 0, 32).Data(64),
        "tensor 1 'a': has the same name as tensor 0"},
-      {"NoDataSection", one().Tensor("t", {8}, 0, 0), "lie beyond the end of the file"},
+      {"NoDataSection", one().Tensor("t", {8}, 0, 0), "the file is cut short ("},
   };
 }
 

@@ -86,8 +86,26 @@ class Flags(support.CliTest):
         self.assertEqual((done.returncode, done.stderr), (141, b""))
 
     def test_other_programs_verbs_are_known(self):
-        for other, ours in (("version", "--version"), ("models", "list"), ("ps", "list"), ("remove", "rm")):
+        for other, ours in (("models", "list"), ("ps", "list"), ("remove", "rm")):
             self.assertIn(f'no verb "{other}" (did you mean {ours}?)', self.fak(other, status=2)[1])
+
+    def test_help_and_version_as_people_type_them(self):
+        version = self.fak("--version")[0]
+        for words in (["version"], ["-v"], ["-V"]):
+            self.assertEqual(self.fak(*words)[0], version)
+        self.assertEqual(self.fak("help", "help")[0], self.fak("--help")[0])
+        self.assertIn("there is no -v", self.fak("list", "-v", status=2)[1])
+
+    def test_help_has_the_defaults_and_the_routes(self):
+        shown = re.sub(r"\s+", " ", self.fak("help", "run")[0])
+        self.assertEqual(shown.count("(default: the model's, else "), 4)
+        self.assertIn("(default: what the context holds)", shown)
+        shown = re.sub(r"\s+", " ", self.fak("help", "bench", "model")[0])
+        for flag, default in (("--n-prompt", 512), ("--n-gen", 128), ("--n-depth", 0), ("--parallel", 1)):
+            self.assertRegex(shown, rf"{flag} [^-]*\[\[?{default}\]?\]")
+        shown = self.fak("help", "serve")[0]
+        for part in ("/health", "/ready", "/metrics", "/openapi.json", "printf %s KEY | sha256sum", "[[key]]"):
+            self.assertIn(part, shown)
 
     def test_a_number_out_of_its_range_is_named_with_the_range(self):
         for verb, flag, value, wanted in (
@@ -191,7 +209,8 @@ class Flags(support.CliTest):
         self.assertIn("other.gguf", self.fak("run", "hi", status=1, env={"FAK_MODEL": "other.gguf"})[1])
         self.assertIn("first.gguf", self.fak("run", "first.gguf", "hi", status=1,
                                              env={"FAK_MODEL": "other.gguf"})[1])
-        self.assertIn("other.gguf", self.fak("serve", status=1, env={"FAK_MODEL": "other.gguf"})[1])
+        self.assertIn("FAK_MODEL in the environment: other.gguf",
+                      self.fak("serve", status=1, env={"FAK_MODEL": "other.gguf"})[1])
 
     def test_a_secret_of_the_file_is_a_string_and_is_never_shown(self):
         for value, said in (("0x1F", "serve.api-key: must be a string"), ("1234567", "must be a string"),

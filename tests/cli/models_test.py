@@ -149,14 +149,14 @@ class Models(support.CliTest):
             self.assertEqual(Path(out.strip()).read_bytes(), body)
             self.assertNotIn("damaged", self.fak("list")[0])
             path.write_bytes(b"GGUF" + bytes(len(body) - 4))  # of the right size
-            said = self.one_line(self.fak("serve", "m", status=1)[1])
+            said = self.one_line(self.fak("serve", "m", "--port", "0", status=1)[1])
             self.assertIn("; fak pull m checks the file and brings it anew", said)
             self.assertEqual(said.count(str(path)), 1)
             self.fak("pull", "m")
             self.assertEqual(path.read_bytes(), body)
         cut = self.folder / "cut.gguf"
         cut.write_bytes(body[:-40])
-        said = self.one_line(self.fak("serve", cut, status=1)[1])
+        said = self.one_line(self.fak("serve", cut, "--port", "0", status=1)[1])
         self.assertNotIn("fak pull", said)
         self.assertEqual(said.count(str(cut)), 1)
 
@@ -209,6 +209,23 @@ class Models(support.CliTest):
         said = self.one_line(self.fak("inspect", self.folder / "none\x1b[2J.gguf", status=1)[1])
         self.assertIn("none\\x1B[2J.gguf", said)
 
+    def test_several_are_pulled_by_one_command(self):
+        body = self.model.read_bytes()
+        with support.StandIn({"/a.gguf": body, "/b.gguf": body}) as server:
+            out, _ = self.fak("pull", f"{server.url}/a.gguf", f"{server.url}/b.gguf")
+        self.assertEqual([Path(line).read_bytes() for line in out.splitlines()], [body, body])
+        self.assertEqual([model["name"] for model in self.listed()], ["a", "b"])
+        self.assertIn("check the network and proxy settings",
+                      self.one_line(self.fak("pull", f"{server.url}/c.gguf", status=1)[1]))
+
+    def test_ctrl_c_ends_what_holds_nothing(self):
+        for words in (["verify", self.model, "--full"], ["bench", "model", self.model, "-r", "1000"]):
+            child = self.start(*words)
+            self.assertNotEqual(child.stdout.readline(), "")
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.wait(support.PATIENCE_S), 130)
+            self.assertTrue(child.stderr.read().endswith("\nfak: interrupted\n"))
+
     def test_tokenize(self):
         tokens = json.loads(self.fak("tokenize", self.model, "Hello world", "--json")[0])
         ids = json.loads(self.fak("tokenize", self.model, "--ids", input="Hello world")[0])
@@ -221,6 +238,9 @@ class Models(support.CliTest):
         found = json.loads(self.fak("perplexity", self.model, text, "--window", "64", "--json")[0])
         self.assertGreater(found["perplexity"], 1)
         self.assertGreater(found["tokens_scored"], 0)
+        text.write_text("The quick brown fox")
+        said = self.one_line(self.fak("perplexity", self.model, text, "--window", "64", status=1)[1])
+        self.assertIn("128 are needed for --window 64", said)
         said = self.one_line(self.fak("perplexity", self.model, "none.txt", status=1)[1])
         self.assertIn("none.txt", said)
 

@@ -88,6 +88,15 @@ class Serve(support.CliTest):
         self.assertIn("block", self.refused(self.model, "--block-size", "17", status=2))
         self.assertIn("none.jinja", self.refused(self.model, "--chat-template", "none.jinja"))
         self.assertIn("tiny.gguf/log", self.refused(self.model, "--log-file", self.model / "log"))
+        said = self.refused(self.model, "--log-file", self.folder / "none" / "log")
+        self.assertIn("none/log: No such file", said)
+        self.assertFalse((self.folder / "none").exists())
+        said = self.refused(self.model, "--kv-cache-memory", "1000000GiB", status=1)
+        most = re.search(r"at most (\d+MiB) fits", said)[1]
+        self.assertGreater(int(most[:-3]), 1)
+        said = self.refused(self.model, "--kv-cache-memory", "1k", status=1)
+        would_do = re.search(r"--kv-cache-memory (\w+) would do", said)[1]
+        self.fak("run", "hello", "--model", self.model, "-n", "2", "--kv-cache-memory", would_do)
         self.assertIn("ftp://x", self.refused("--upstream", "ftp://x"))
 
     def test_a_system_that_starts_no_more_threads(self):
@@ -153,6 +162,9 @@ class Serve(support.CliTest):
             for verb in ("serve", "inspect"):
                 said = self.one_line(self.fak(verb, cut, status=1)[1])
                 self.assertIn("cut.gguf", said, length)
+                self.assertRegex(said, rf"the file is cut short \({length} of \d+ bytes at least\): download it again")
+        cut.write_bytes(b"")
+        self.assertIn("the file is empty: download it again", self.refused(cut))
 
     def test_a_signal_ends_it_well(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -160,6 +172,45 @@ class Serve(support.CliTest):
             self.assertIn("http://127.0.0.1:", self.line_of(server, "is ready on"))
             server.send_signal(number)
             self.assertEqual(server.wait(support.PATIENCE_S), 0)
+
+    def test_open_requests_are_said_and_ended_by_a_second_signal(self):
+        server = self.start("serve", self.model, "--port", "0", "--isa", "scalar", "--threads", "1")
+        url = self.line_of(server, "is ready on").split(" is ready on ")[1].split()[0]
+        asked = json.dumps({"stream": True, "max_tokens": 2000, "temperature": 0, "ignore_eos": True,
+                            "messages": [{"role": "user", "content": "Say hello"}]})
+        client = subprocess.Popen(["curl", "-sN", f"{url}/v1/chat/completions", "-d", asked],
+                                  stdout=subprocess.PIPE, text=True)
+        self.children.append(client)
+        self.assertIn("data:", client.stdout.readline())
+        server.send_signal(signal.SIGINT)
+        said = self.line_of(server, "waiting up to")
+        self.assertIn("fak: waiting up to 30 s for 1 request; Ctrl-C again ends it now", said)
+        server.send_signal(signal.SIGINT)
+        answer = client.communicate(timeout=support.PATIENCE_S)[0]
+        self.assertIn("shutting down", answer.strip().splitlines()[-1])
+        self.assertEqual(client.returncode, 0)
+        self.assertEqual(server.wait(support.PATIENCE_S), 0)
+
+    def test_tls_and_plain_ports_are_told_apart(self):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k.pem", "-out",
+                        "c.pem", "-days", "2", "-subj", "/CN=localhost"], cwd=self.folder, check=True,
+                       capture_output=True)
+        plain = self.start("serve", self.model, "--port", "0")
+        url = self.line_of(plain, "is ready on").split(" is ready on ")[1].split()[0]
+        said = self.one_line(self.fak("probe", url.replace("http:", "https:"), status=1)[1])
+        self.assertIn("it speaks plain HTTP: use http://", said)
+        self.assertIn("a TLS client on a port of plain HTTP", self.line_of(plain, "status=400"))
+        tls = self.start("serve", self.model, "--port", "0", "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem")
+        url = self.line_of(tls, "is ready on").split(" is ready on ")[1].split()[0]
+        said = self.one_line(self.fak("probe", url.replace("https:", "http:"), status=1)[1])
+        self.assertIn("it speaks TLS: use https://", said)
+        self.assertIn("plain HTTP on a port of TLS", self.line_of(tls, "status=400"))
+
+    def test_a_keys_file_says_what_it_may_have(self):
+        keys = self.folder / "keys.toml"
+        keys.write_text('[[key]]\nname = "a"\nsecret = "x"\n')
+        self.assertIn("(known: name, hash, weight, admin)",
+                      self.refused(self.model, "--keys-file", keys, status=1))
 
     def test_an_upstream_that_is_down_and_comes_back(self):
         with socket.socket() as nobody:
