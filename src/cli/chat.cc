@@ -19,6 +19,32 @@
 
 namespace fak::cli {
 
+namespace {
+
+// What a terminal without line editing sends for arrow keys and the like is no text.
+std::string WithoutEscapes(std::string_view line) {
+  constexpr char kEscape = 0x1b;
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != kEscape) {
+      text += line[i];
+      continue;
+    }
+    const char kind = i + 1 < line.size() ? line[i + 1] : '\0';
+    i += kind == '\0' ? 0 : 1;
+    if (kind == 'O') {  // and one letter
+      ++i;
+    } else if (kind == '[') {  // and parameters up to a letter or ~
+      do {
+        ++i;
+      } while (i < line.size() && (line[i] < '@' || line[i] > '~'));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 void Interrupts::Enter(Stage stage) {
   stop_.store(false);
   stage_.store(stage);
@@ -173,21 +199,40 @@ Status Chat::Command(std::string_view line, bool& leave) {
     history_.resize(options_.system.empty() ? 0 : 1);
     std::fprintf(stderr, "(history cleared)\n");
   } else {
+    if (line != "/help" && line != "/?") {
+      std::fprintf(stderr, "fak: there is no %s; there are:\n", Printable(line).c_str());
+    }
     std::fprintf(stderr,
                  "/clear  forget the conversation\n/exit   leave (also Ctrl-D)\n"
+                 "A line that ends in \\ goes on in the next one\n"
                  "Ctrl-C stops an answer\n");
   }
   return {};
 }
 
+// A prompt: a line, and the next one where it ends in a backslash. False at the end of the input.
+bool Chat::ReadPrompt(std::string& prompt) {
+  prompt.clear();
+  std::string line;
+  for (const char* ask = "> "; std::fputs(ask, stderr), std::getline(std::cin, line); ask = ". ") {
+    line = WithoutEscapes(line);
+    const bool goes_on = line.ends_with('\\');
+    if (!goes_on) {
+      prompt += line;
+      return true;
+    }
+    line.back() = '\n';
+    prompt += line;
+  }
+  return !prompt.empty();
+}
+
 Status Chat::Converse() {
-  std::fprintf(stderr, "Chat with %s. /help for commands.\n",
-               Printable(driver_.engine().card->name).c_str());
+  std::fprintf(stderr, "Chat with %s. /help for commands.\n", Printable(options_.model).c_str());
   std::string line;
   while (true) {
     interrupts_.Enter(Interrupts::Stage::kPrompting);
-    std::fprintf(stderr, "> ");
-    if (!std::getline(std::cin, line)) {
+    if (!ReadPrompt(line)) {
       std::fputc('\n', stderr);
       return {};
     }

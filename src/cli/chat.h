@@ -13,6 +13,7 @@
 namespace fak::cli {
 
 struct ChatOptions {
+  std::string model;  // its id, for a person
   std::string system;
   wire::SamplingParams sampling;
   bool stats = false;
@@ -51,6 +52,7 @@ class Chat {
   class Printer;
   // Streams the answer to stdout; also gives it, as far as it came when it was interrupted.
   Result<std::string> Answer(const std::string& prompt);
+  bool ReadPrompt(std::string& prompt);
   Status Command(std::string_view line, bool& leave);
 
   const ChatOptions options_;

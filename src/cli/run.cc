@@ -89,6 +89,7 @@ Status Run(RunFlags flags) {
                 "--chat-template gives it one",
                 "--system");
   }
+  flags.chat.model = model.name;
   Chat chat(std::move(loaded), flags.chat, interrupts);
   return prompt.empty() ? chat.Converse() : chat.AnswerOnce(prompt);
 }

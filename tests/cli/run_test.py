@@ -145,6 +145,34 @@ class Run(support.CliTest):
             chat.type("\x04")
             self.assertEqual(chat.end(), 0)
 
+    def test_a_chat_says_what_it_does_not_know_and_takes_no_keys_for_text(self):
+        chat = Terminal(self, "run", "--model", self.model, "--temp", "0", "-n", "8")
+        self.addCleanup(chat.kill)
+        chat.wait_for("Chat with tiny. ")
+        chat.wait_for("> ")
+
+        def ask(typed, last):
+            chat.type(typed)
+            chat.wait_for(last + "\r\n")
+            return chat.wait_for("\r\n> ")
+
+        plain = ask("hello\n", "hello")
+        chat.type("/foo\n")
+        chat.wait_for("there is no /foo")
+        chat.wait_for("ends in \\")
+        chat.type("/clear\n")
+        chat.wait_for("cleared")
+        chat.wait_for("> ")
+        self.assertEqual(ask("\x1b[A\x1b[1;5Dhel\x1bOClo\n", "lo"), plain)
+        chat.type("/clear\n")
+        chat.wait_for("cleared")
+        chat.wait_for("> ")
+        chat.type("hello\\\n")
+        chat.wait_for("\r\n. ")
+        self.assertNotEqual(ask("again\n", "again"), plain)
+        chat.type("/exit\n")
+        self.assertEqual(chat.end(), 0)
+
     def test_a_chat_remembers_until_it_is_cleared(self):
         chat = self.chat("-n", "8")
 
