@@ -10,6 +10,7 @@
 #include "base/signal.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "cli/progress.h"
 #include "cli/pull.h"
 #include "cli/verbs.h"
 #include "hub/store.h"
@@ -32,10 +33,13 @@ Status Pull(const std::vector<std::string>& references) {
 void PrintEntries(const std::vector<hub::Entry>& entries) {
   std::printf("%-22s %10s  %s\n", "NAME", "SIZE", "FILE");
   for (const hub::Entry& entry : entries) {
-    const std::string damaged =
-        entry.damaged()
-            ? "  (damaged, another size than when it came: fak pull " + Printable(entry.name) + ")"
-            : "";
+    const bool resized = std::any_of(entry.files.begin(), entry.files.end(),
+                                     [](const hub::EntryFile& file) { return file.resized(); });
+    const std::string damaged = entry.damaged()
+                                    ? std::string("  (damaged, ") +
+                                          (resized ? "another size than" : "not the bytes as") +
+                                          " when it came: fak pull " + Printable(entry.name) + ")"
+                                    : "";
     std::printf("%-22s %10s  %s%s\n", Printable(entry.name).c_str(),
                 FormatBytes(entry.bytes()).c_str(), Printable(entry.path()).c_str(),
                 damaged.c_str());
@@ -53,7 +57,19 @@ void PrintEntries(const std::vector<hub::Entry>& entries) {
 
 Status List(bool as_json) {
   const hub::Store store(hub::CacheFolder());
-  TRY_ASSIGN(const std::vector<hub::Entry> entries, store.List());
+  TRY_ASSIGN(std::vector<hub::Entry> entries, store.List());
+  ProgressBar bar;
+  hub::PullOptions options;
+  options.on_progress = [&bar](const hub::Progress& progress) {
+    bar.Show(progress.what, progress.done, progress.total);
+  };
+  for (hub::Entry& entry : entries) {
+    if (const Result<std::string> checked = store.Check(entry, options); !checked) {
+      std::fprintf(stderr, "fak: %s\n",
+                   PrintableLines(checked.error().detail).c_str());  // the others are listed
+    }
+  }
+  bar.Finish();
   if (!as_json) {
     PrintEntries(entries);
     return {};

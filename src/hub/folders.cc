@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -52,6 +53,15 @@ FolderSize SizeOfFolder(const std::string& folder) {
     at.increment(error);
   }
   return size;
+}
+
+int64_t WrittenNs(const struct stat& status) {
+#ifdef __APPLE__
+  const timespec& at = status.st_mtimespec;
+#else
+  const timespec& at = status.st_mtim;
+#endif
+  return int64_t{at.tv_sec} * kNsPerSecond + at.tv_nsec;
 }
 
 Error WriteError(int error_number, const std::string& path, uint64_t needed) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 
@@ -19,6 +21,9 @@ struct FolderSize {
 };
 // Of a folder and the folders in it, to a depth of three. Files may come and go meanwhile.
 FolderSize SizeOfFolder(const std::string& folder);
+
+// When somebody last wrote to a file, since 1970.
+int64_t WrittenNs(const struct stat& status);
 
 // Why a write to `path` failed. For a full disk, a quota or a bound on files: kResourceExhausted
 // with the bytes that are needed still (0: not known) and those that are free.

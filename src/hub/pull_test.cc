@@ -439,9 +439,12 @@ TEST_F(PullTest, WhatIsDamagedHereIsBroughtAnew) {
   EXPECT_THAT(server_.requests(), SizeIs(5));
   EXPECT_THAT(notes_, AllOf(HasSubstr("has 1000 bytes and should have 600000"),
                             HasSubstr("and should have " + Sha256::HexOf(model_))));
-  // Who only wants to use it isn't kept waiting by a checksum.
+  // Who only wants to use what somebody wrote to is told, and decides.
   ASSERT_TRUE(WriteFileAtomically(path, other));
-  EXPECT_EQ(Content(*Pull(url_)), other);
+  const Result<Entry> written = Pull(url_);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kDataCorrupt);
+  EXPECT_THAT(written.error().detail, HasSubstr("it is damaged; pull it again: fak pull m"));
   ASSERT_TRUE(WriteFileAtomically(path, ""));
   EXPECT_EQ(Content(*Pull(url_)), model_);
 }

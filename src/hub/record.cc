@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "hub/folders.h"
 
 namespace fak::hub {
 namespace {
@@ -28,14 +29,20 @@ std::optional<EntryFile> ReadFileOf(const Json& json, const std::string& folder)
   }
   const Json* pulled = json.Find("bytes");
   const int64_t pulled_bytes = pulled == nullptr ? 0 : pulled->AsInt().value_or(0);
-  return EntryFile{path, TextAt(json, "sha256"), static_cast<uint64_t>(status.st_size),
-                   static_cast<uint64_t>(std::max<int64_t>(0, pulled_bytes))};
+  const Json* checked = json.Find("checked_ns");
+  return EntryFile{.path = path,
+                   .sha256 = TextAt(json, "sha256"),
+                   .bytes = static_cast<uint64_t>(status.st_size),
+                   .pulled_bytes = static_cast<uint64_t>(std::max<int64_t>(0, pulled_bytes)),
+                   .written_ns = WrittenNs(status),
+                   .checked_ns = checked == nullptr ? 0 : checked->AsInt().value_or(0)};
 }
 
 Json FileRecord(const EntryFile& file) {
   return Json::Object{{"file", file.path.substr(file.path.rfind('/') + 1)},
                       {"sha256", file.sha256},
-                      {"bytes", Json(static_cast<int64_t>(file.pulled_bytes))}};
+                      {"bytes", Json(static_cast<int64_t>(file.pulled_bytes))},
+                      {"checked_ns", Json(file.checked_ns)}};
 }
 
 }  // namespace

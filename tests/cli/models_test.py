@@ -150,7 +150,8 @@ class Models(support.CliTest):
             self.assertNotIn("damaged", self.fak("list")[0])
             path.write_bytes(b"GGUF" + bytes(len(body) - 4))  # of the right size
             said = self.one_line(self.fak("serve", "m", "--port", "0", status=1)[1])
-            self.assertIn("; fak pull m checks the file and brings it anew", said)
+            self.assertIn("it is damaged; pull it again: fak pull m", said)
+            self.assertIn("damaged, not the bytes as when it came: fak pull m", self.fak("list")[0])
             self.assertEqual(said.count(str(path)), 1)
             self.fak("pull", "m")
             self.assertEqual(path.read_bytes(), body)
@@ -159,6 +160,31 @@ class Models(support.CliTest):
         said = self.one_line(self.fak("serve", cut, "--port", "0", status=1)[1])
         self.assertNotIn("fak pull", said)
         self.assertEqual(said.count(str(cut)), 1)
+
+    def test_a_model_that_was_written_to_is_checked_once(self):
+        body = self.model.read_bytes()
+        with support.StandIn({"/m.gguf": body}) as server:
+            path = Path(self.fak("pull", f"{server.url}/m.gguf")[0].strip())
+        record = Path(f"{path}.json")
+
+        def checked():
+            return json.loads(record.read_text())["checked_ns"]
+
+        came = path.stat().st_mtime_ns
+        self.assertEqual(checked(), came)
+        path.write_bytes(body)
+        self.fak("tokenize", "m", "hi")
+        self.assertEqual(checked(), path.stat().st_mtime_ns)
+        path.write_bytes(body[:-64] + bytes(byte ^ 1 for byte in body[-64:]))
+        for words in (["tokenize", "m", "hi"], ["run", "m", "hi"], ["serve", "m", "--port", "0"]):
+            said = self.one_line(self.fak(*words, status=1)[1])
+            self.assertIn("it is damaged; pull it again: fak pull m", said)
+        self.assertTrue(self.listed()[0]["damaged"])
+        os.utime(path, ns=(checked(), checked()))  # nothing is hashed while the time says so
+        self.assertFalse(self.listed()[0]["damaged"])
+        record.write_text(json.dumps({key: value for key, value in json.loads(record.read_text()).items()
+                                      if key != "checked_ns"}))
+        self.assertTrue(self.listed()[0]["damaged"])
 
     @unittest.skipUnless(Path("/proc/self/cmdline").exists(), "no /proc to look into")
     def test_pip_ends_with_a_pull_that_is_killed(self):
