@@ -1,5 +1,7 @@
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -8,6 +10,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
 #include "ride/probe.h"
@@ -24,6 +27,14 @@ struct ProbeFlags {
   bool json = false;
 };
 
+// Cut where a person looks at a table; whole in a pipe.
+std::string ForReader(const std::string& text) {
+  constexpr size_t kShown = 60;
+  return isatty(STDOUT_FILENO) == 0 || text.size() <= kShown
+             ? text
+             : ReplaceInvalidUtf8(text.substr(0, kShown)) + "...";
+}
+
 void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   std::string out = url + ": " + std::string(endpoint.adapter->engine);
   out += endpoint.version.empty() ? "" : " " + Printable(endpoint.version);
@@ -37,7 +48,8 @@ void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   std::vector<std::vector<std::string>> rows = {{"SIGNAL", "", "ASKED", "SEEN", "SO"}};
   for (const ride::Endpoint::Finding& finding : endpoint.findings) {
     rows.push_back({std::string(SignalName(finding.signal)), finding.has ? "yes" : "no",
-                    Printable(finding.asked), Printable(finding.seen), Printable(finding.means)});
+                    Printable(finding.asked), Printable(ForReader(finding.seen)),
+                    Printable(finding.means)});
   }
   std::vector<size_t> widths(5, 0);
   for (const auto& row : rows) {

@@ -215,8 +215,10 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
     const Reply& reply = replies.At(finding.asked);
     finding.has = check.holds != nullptr ? check.holds(reply) : IsServed(reply);
     finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
-    constexpr size_t kShown = 60;
-    if (!finding.has && reply.status >= 400) {
+    constexpr size_t kShown = 500;
+    if (finding.has && (reply.status == 400 || reply.status == 422)) {
+      finding.seen += ": it is there, and refuses an empty request";
+    } else if (!finding.has && reply.status >= 400) {
       const std::string said = UpstreamError(reply.status, reply.body, key).detail;
       finding.seen += ": " + ReplaceInvalidUtf8(said.substr(0, kShown));
     }

@@ -33,6 +33,14 @@ class Flags(support.CliTest):
         self.assertIn("did you mean http://127.0.0.1:1?", said)
         self.assertNotIn("NAME", said)
 
+    def test_probe_cuts_nothing_in_a_pipe_and_explains_a_refused_yes(self):
+        upstream = support.UpstreamStandIn(self, ["m"], refusal="Not Found, " + "at all, " * 20 + "sorry")
+        shown = self.fak("probe", f"openai+{upstream.url}")[0]
+        self.assertIn("sorry", shown)
+        upstream = support.UpstreamStandIn(self, ["m"], refusal="Bad", status=400)
+        self.assertRegex(self.fak("probe", f"openai+{upstream.url}")[0],
+                         r"yes .* 400: it is there, and refuses an empty request")
+
     def test_a_pasted_url_is_refused_with_what_to_leave_out(self):
         for words in (["probe"], ["serve", "smollm2", "--upstream"]):
             said = self.one_line(self.fak(*words, "http://127.0.0.1:1/v1/chat/completions", status=1)[1])

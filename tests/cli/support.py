@@ -198,7 +198,7 @@ class StandIn:
 class UpstreamStandIn:
     """An engine as far as serving in front of it needs: lists models, answers chats for those it has."""
 
-    def __init__(self, test, models, port=0):
+    def __init__(self, test, models, port=0, refusal="Not Found", status=404):
         self.asked_for = []
         stand_in = self
 
@@ -217,13 +217,13 @@ class UpstreamStandIn:
                 if self.path == "/v1/models":
                     self.answer(200, {"data": [{"id": model} for model in models]})
                 else:
-                    self.answer(404, {"detail": "Not Found"})
+                    self.answer(status, {"detail": refusal})
 
             def do_POST(self):
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
                 model = asked.get("model")
                 if self.path != "/v1/chat/completions":
-                    self.answer(404, {"detail": "Not Found"})
+                    self.answer(status, {"detail": refusal})
                 elif model not in models:
                     self.answer(404, {"error": {"message": f"no model {model}"}})
                 else:
