@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kHeadReadBytes = 4 * 1024;
 constexpr size_t kBodyReadBytes = 64 * 1024;
-// A client that only says how much will come gets no more memory than this for it.
+// A client that only says how much will come gets no more memory than this for it; who sends half
+// of this gets the rest.
 constexpr uint64_t kBodyReserveBytes = 1024 * 1024;
 
 std::string PeerText(const tcp::endpoint& peer) {
@@ -194,7 +195,8 @@ bool ServerConnection::TakeHead() {
   }
   state_ = State::kBody;
   SetReadDeadline(server_->options.limits.body_timeout_ms);
-  request_.body.reserve(std::min(head->length, kBodyReserveBytes));
+  body_bytes_ = head->length;
+  request_.body.reserve(std::min(body_bytes_, kBodyReserveBytes));
   if (head->expects_continue && minor_version_ >= 1 && in_.size() == 0) {
     back_ += "HTTP/1.1 100 Continue\r\n\r\n";
     Flush();
@@ -212,6 +214,11 @@ bool ServerConnection::TakeBody() {
   }
   in_.Consume(*used);
   if (!decoder_.done()) {
+    // What comes in earnest gets all its room: growing by doubling would copy megabytes, again and
+    // again, while everybody else on this loop waits.
+    if (request_.body.size() > kBodyReserveBytes / 2 && request_.body.capacity() < body_bytes_) {
+      request_.body.reserve(body_bytes_);
+    }
     return false;
   }
   Dispatch();

@@ -114,6 +114,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   HttpRequest request_;
   int64_t request_begun_ns_ = 0;
   wire::HttpBodyDecoder decoder_;
+  uint64_t body_bytes_ = 0;  // that the head announces; 0: it doesn't say
 
   uint64_t exchange_ = 0;
   Answer answer_ = Answer::kDone;
