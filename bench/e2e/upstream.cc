@@ -12,7 +12,8 @@ namespace fak::e2e {
 namespace {
 
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr size_t kScriptBytes = 1024;  // of a body, in which the script stands
+constexpr size_t kKeptBytes = 64 * 1024;  // of a body; keeping all of a large one takes time
+constexpr size_t kScriptBytes = 1024;     // of a body, in which the script stands
 constexpr int kSendsBetweenLooks = 4;
 constexpr int64_t kNsPerUs = 1000;
 
@@ -139,8 +140,9 @@ void Upstream::Read(Connection& connection) {
 }
 
 void Upstream::TakeBody(Connection& connection, std::string_view bytes) {
-  const auto used =
-      connection.decoder.Feed(bytes, [&](std::string_view content) { connection.body += content; });
+  const auto used = connection.decoder.Feed(bytes, [&](std::string_view content) {
+    connection.body += content.substr(0, kKeptBytes - connection.body.size());
+  });
   if (!used) {
     Close(connection);
   } else if (connection.decoder.done()) {
