@@ -13,6 +13,10 @@ import support
 
 
 class Serve(support.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.env["FAK_PORT"] = "0"  # others may hold the default one
+
     def refused(self, *words, status=1, env=None):
         return self.one_line(self.fak("serve", *words, status=status, env=env)[1])
 
