@@ -63,7 +63,7 @@ TEST(ConfigTable, ErrorsNameFileLineColumnAndKey) {
   EXPECT_EQ((*config->Table("limits"))->Bool("body").error().field, "limits.body");
   EXPECT_EQ(detail(config->Table("port")), "f.toml:2:8: port: must be a table, is an integer");
   EXPECT_EQ(detail(config->Tables("upstream")->at(0).RefuseUnknownKeys({"uri"})),
-            "f.toml:12:7: upstream[0].url: unknown key");
+            "f.toml:12:7: upstream[0].url: unknown key (known: uri)");
   EXPECT_EQ(config->ErrorAt("port", "must be below 100").detail,
             "f.toml:2:8: port: must be below 100");
 }
