@@ -89,12 +89,15 @@ struct EvictRequest {
   EvictGuarantee demanded = EvictGuarantee::kNone;
   // The caller's own body, for an engine that takes the same call. Null: there is none.
   std::shared_ptr<const Json> maybe_document = nullptr;
+  // As clients name it: only the caches that serve it are meant; empty: all.
+  std::string model = {};
 };
 
 struct EvictReport {
   EvictGuarantee guarantee = EvictGuarantee::kNone;
-  std::string call;  // what was done, for a person: "pruned 12 blocks", "POST /reset_prefix_cache"
-  uint64_t blocks = 0;
+  // What was done, for a person: "pruned 12 blocks", "POST /reset_prefix_cache".
+  std::string call = {};
+  std::optional<uint64_t> blocks = {};  // that went; absent where nobody counted
 };
 
 // What became of it at one worker.
@@ -106,7 +109,8 @@ struct EvictOutcome {
 
 // Optional side of a driver. kUnsupported when the demanded guarantee can't be met: nothing is
 // done then. `done` is called once, on a thread of the driver or of the caller, with an outcome for
-// each worker that the driver stands for.
+// each worker that the driver stands for and that may serve the model: with none, where that is
+// nobody's.
 class CacheControl {
  public:
   virtual ~CacheControl() = default;

@@ -253,10 +253,11 @@ void NativeDriver::Handle(EvictCommand& command) {
     running.uncached = running.uncached || request.scope == EvictScope::kAll ||
                        (running.salt == request.cache_salt && holds);
   }
-  report.blocks = request.scope == EvictScope::kAll
-                      ? tree_.Clear()
-                      : tree_.Prune(request.cache_salt, request.tokens);
-  report.call = "pruned " + std::to_string(report.blocks) + " blocks from the prefix cache";
+  const uint64_t blocks = request.scope == EvictScope::kAll
+                              ? tree_.Clear()
+                              : tree_.Prune(request.cache_salt, request.tokens);
+  report.blocks = blocks;
+  report.call = "pruned " + std::to_string(blocks) + " blocks from the prefix cache";
   command.done({{"native", std::move(report), true}});
 }
 

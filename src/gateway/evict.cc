@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "base/strings.h"
 #include "gateway/gateway.h"
 #include "gateway/rows.h"
 #include "text/tokenizer.h"
@@ -65,34 +66,30 @@ Result<std::vector<int32_t>> PathOf(const Json& document, wire::Fields& fields,
   return path;
 }
 
-struct Asked {
-  std::string model;
-  driver::EvictRequest request;
-};
-
-Result<Asked> Decode(std::string_view body, const text::ModelCard* maybe_card, int64_t wall_ns) {
+Result<driver::EvictRequest> Decode(std::string_view body, const text::ModelCard* maybe_card,
+                                    int64_t wall_ns) {
   TRY_ASSIGN(Json document, ParseJson(body));
   if (!document.is_object()) {
     return Fail(Code::kInvalidArgument, "the body must be a JSON object");
   }
   wire::Fields fields(document);
-  Asked asked;
-  asked.model = fields.String("model").value_or("");
+  driver::EvictRequest request;
+  request.model = fields.String("model").value_or("");
   const std::string scope = fields.String("scope").value_or("");
   const std::string tenant = fields.String("tenant").value_or("");
-  asked.request.cache_salt = FoldSalt(tenant, fields.String("cache_salt").value_or(""));
-  TRY_ASSIGN(asked.request.demanded, GuaranteeOf(fields.String("guarantee").value_or("none")));
+  request.cache_salt = FoldSalt(tenant, fields.String("cache_salt").value_or(""));
+  TRY_ASSIGN(request.demanded, GuaranteeOf(fields.String("guarantee").value_or("none")));
   TRY(fields.status());
   if (scope != "all" && scope != "prefix") {
     return Fail(Code::kInvalidArgument, "scope: must be all or prefix", "scope");
   }
   if (scope == "prefix") {
-    asked.request.scope = EvictScope::kPrefix;
-    TRY_ASSIGN(asked.request.tokens, PathOf(document, fields, maybe_card, wall_ns));
+    request.scope = EvictScope::kPrefix;
+    TRY_ASSIGN(request.tokens, PathOf(document, fields, maybe_card, wall_ns));
     TRY(fields.status());
   }
-  asked.request.maybe_document = std::make_shared<const Json>(std::move(document));
-  return asked;
+  request.maybe_document = std::make_shared<const Json>(std::move(document));
+  return request;
 }
 
 void WriteOutcome(JsonWriter& json, const driver::EvictOutcome& outcome) {
@@ -101,7 +98,9 @@ void WriteOutcome(JsonWriter& json, const driver::EvictOutcome& outcome) {
   json.String(GuaranteeName(outcome.report ? outcome.report->guarantee : EvictGuarantee::kNone));
   if (outcome.report) {
     json.Key("call").String(outcome.report->call);
-    json.Key("blocks").Uint(outcome.report->blocks);
+    if (outcome.report->blocks) {
+      json.Key("blocks").Uint(*outcome.report->blocks);
+    }
   } else {
     WriteRowError(json, outcome.report.error());
   }
@@ -116,18 +115,26 @@ void Gateway::Evict(std::shared_ptr<Call> call) {
     Refuse(*call, {Code::kUnsupported, "no cache can be emptied here"});
     return;
   }
-  Result<Asked> asked =
+  Result<driver::EvictRequest> request =
       Decode(call->request.body, options_.maybe_card.get(), call->context.wall_ns);
-  if (!asked) {
-    Refuse(*call, asked.error());
+  if (!request) {
+    Refuse(*call, request.error());
     return;
   }
-  if (const Status known = CheckModel(asked->model); !known) {
+  const std::string model = request->model;
+  if (const Status known = CheckModel(model); !known) {
     Refuse(*call, known.error());
     return;
   }
-  control->Evict(std::move(asked->request),
-                 [this, call](const std::vector<driver::EvictOutcome>& all) {
+  control->Evict(*std::move(request),
+                 [this, call, model](const std::vector<driver::EvictOutcome>& all) {
+                   if (all.empty()) {
+                     Refuse(*call, {Code::kNotFound,
+                                    "no upstream lists the model \"" + model +
+                                        "\"; listed: " + Join(driver_.capabilities()->models, ", "),
+                                    "model"});
+                     return;
+                   }
                    AnswerRows(*call, all.size(), [&all](JsonWriter& json, size_t row) {
                      WriteOutcome(json, all[row]);
                      return all[row].report ? nullptr : &all[row].report.error();

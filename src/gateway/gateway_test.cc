@@ -282,6 +282,24 @@ TEST_F(GatewayTest, EvictsAndTellsARowForEachWorker) {
   EXPECT_EQ(driver_.evicted_.demanded, driver::EvictGuarantee::kExact);
 }
 
+// 0 would say that somebody counted.
+TEST_F(GatewayTest, TellsNoBlocksThatNobodyCounted) {
+  driver_.outcomes_ = {
+      {"a", driver::EvictReport{.guarantee = driver::EvictGuarantee::kWholePrefix}, true}};
+  Start();
+  const auto done = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all"})");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_THAT(done.body, Not(HasSubstr("blocks")));
+}
+
+TEST_F(GatewayTest, EvictsNothingOfAModelThatNobodyBehindLists) {
+  Start();
+  const auto nobody = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","model":"also-m"})");
+  EXPECT_EQ(driver_.evicted_.model, "also-m");
+  EXPECT_EQ(nobody.status, 404);
+  EXPECT_THAT(nobody.body, HasSubstr(R"("param":"model")"));
+}
+
 TEST_F(GatewayTest, RefusesEvictionsThatMeanNothing) {
   Start();
   for (const char* body :

@@ -166,8 +166,8 @@ struct Adapter {
   std::optional<Call> (*abort)(const std::string& id) = nullptr;
   // The calls are made in order; the first that fails ends it.
   Result<std::vector<Call>> (*evict)(const Endpoint&, const driver::EvictRequest&) = nullptr;
-  // The guarantee that a reply to one of these calls leaves.
-  Result<driver::EvictGuarantee> (*read_evict)(const Reply&) = nullptr;
+  // What a reply to one of these calls says; without EvictReport::call.
+  Result<driver::EvictReport> (*read_evict)(const Reply&) = nullptr;
   // Answered by 200 once it is done. Both or none.
   Call (*put_to_sleep)(int32_t level) = nullptr;
   Call (*wake)() = nullptr;

@@ -21,24 +21,32 @@ bool IsServed(const Reply& reply) {
 }
 
 Result<std::vector<Call>> Evict(const Endpoint&, const driver::EvictRequest& request) {
-  std::string body;
+  Json document = Json::Object{};
   if (request.maybe_document != nullptr) {
-    Json document = *request.maybe_document;
-    document.Remove("model");  // its names are its own
+    document = *request.maybe_document;
+    document.Remove("model");
     document.Remove("tenant");
     if (!request.cache_salt.empty()) {
       document.Set("cache_salt", request.cache_salt);
     }
-    body = document.Dump();
   } else {
-    body =
-        request.scope == driver::EvictScope::kAll ? R"({"scope":"all"})" : R"({"scope":"prefix"})";
+    document.Set("scope", request.scope == driver::EvictScope::kAll ? "all" : "prefix");
   }
-  return std::vector<Call>{{"POST", "/v1/fak/cache/evict", std::move(body)}};
+  if (!request.model.empty()) {
+    document.Set("model", request.model);  // as it is called there
+  }
+  return std::vector<Call>{{"POST", "/v1/fak/cache/evict", document.Dump()}};
 }
 
-// The weakest of its rows.
-Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+// Absent where the row doesn't say.
+std::optional<uint64_t> BlocksOf(const Json& row) {
+  const Json* blocks = row.Find("blocks");
+  const auto count = blocks != nullptr && blocks->is_number() ? blocks->AsInt() : std::nullopt;
+  return count && *count >= 0 ? std::optional(static_cast<uint64_t>(*count)) : std::nullopt;
+}
+
+// The weakest of its rows; their blocks together, where all have counted.
+Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   const Json::Array& rows = ArrayAt(reply.document, "results");
   if (reply.status != 200 || rows.empty()) {
     const std::string said = StringAt(ObjectAt(reply.document, "error"), "message");
@@ -47,16 +55,18 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
                 "POST /v1/fak/cache/evict answered " + std::to_string(reply.status) +
                     (said.empty() ? "" : ": " + said));
   }
-  driver::EvictGuarantee weakest = driver::EvictGuarantee::kExact;
+  driver::EvictReport all{.guarantee = driver::EvictGuarantee::kExact, .blocks = 0};
   for (const Json& row : rows) {
     const std::string name = StringAt(row, "guarantee");
     const driver::EvictGuarantee one = name == "exact" ? driver::EvictGuarantee::kExact
                                        : name == "whole_prefix"
                                            ? driver::EvictGuarantee::kWholePrefix
                                            : driver::EvictGuarantee::kNone;
-    weakest = std::min(weakest, one);
+    all.guarantee = std::min(all.guarantee, one);
+    const std::optional<uint64_t> blocks = BlocksOf(row);
+    all.blocks = all.blocks && blocks ? std::optional(*all.blocks + *blocks) : std::nullopt;
   }
-  return weakest;
+  return all;
 }
 
 constexpr Check kChecks[] = {

@@ -55,12 +55,12 @@ Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictReq
   return calls;
 }
 
-Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   if (reply.status != 200 || reply.document.Find("n_erased") == nullptr) {
     return Fail(Code::kUpstreamError,
                 "POST /slots/N?action=erase answered " + std::to_string(reply.status));
   }
-  return driver::EvictGuarantee::kNone;
+  return driver::EvictReport{.guarantee = driver::EvictGuarantee::kNone};
 }
 
 Call Tokenize(const std::string& text) {

@@ -40,11 +40,11 @@ Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictReq
   return std::vector<Call>{{"DELETE", "/v1/cache"}};
 }
 
-Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   if (reply.status != 200) {
     return Fail(Code::kUpstreamError, "DELETE /v1/cache answered " + std::to_string(reply.status));
   }
-  return driver::EvictGuarantee::kWholePrefix;
+  return driver::EvictReport{.guarantee = driver::EvictGuarantee::kWholePrefix};
 }
 
 constexpr Check kChecks[] = {

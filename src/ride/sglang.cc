@@ -73,7 +73,7 @@ Result<std::vector<Call>> Evict(const Endpoint&, const driver::EvictRequest&) {
   return std::vector<Call>{{"POST", "/flush_cache"}};
 }
 
-Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   if (reply.status == 400) {
     Error busy{Code::kUnavailable, "SGLang flushes its cache only while no request runs or waits"};
     busy.retry_after_s = 1;
@@ -82,7 +82,7 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
   if (reply.status != 200) {
     return Fail(Code::kUpstreamError, "POST /flush_cache answered " + std::to_string(reply.status));
   }
-  return driver::EvictGuarantee::kWholePrefix;
+  return driver::EvictReport{.guarantee = driver::EvictGuarantee::kWholePrefix};
 }
 
 Call Tokenize(const std::string& text) {

@@ -237,9 +237,10 @@ bool Eventually(Condition condition) {
 }
 
 inline std::vector<driver::EvictOutcome> Evict(driver::CacheControl& control,
-                                               driver::EvictGuarantee demanded) {
+                                               driver::EvictGuarantee demanded,
+                                               const std::string& model = "") {
   std::promise<std::vector<driver::EvictOutcome>> done;
-  control.Evict({.tokens = {}, .cache_salt = {}, .demanded = demanded},
+  control.Evict({.tokens = {}, .cache_salt = {}, .demanded = demanded, .model = model},
                 [&done](std::vector<driver::EvictOutcome> all) { done.set_value(std::move(all)); });
   return done.get_future().get();
 }

@@ -403,22 +403,35 @@ std::string UpstreamDriver::OwnNamesModel() const {
   return Contains(listed_, own_names_model_) ? own_names_model_ : "";
 }
 
+bool UpstreamDriver::MayServe(const std::string& model) const {
+  if (model.empty() || !policy_.model.empty()) {
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  const std::vector<std::string>& models = capabilities_->models;
+  return models.empty() || Contains(models, model);
+}
+
+std::string UpstreamDriver::NameThere(const std::string& model) const {
+  if (model.empty() || !policy_.model.empty()) {
+    return model.empty() ? model : policy_.model;
+  }
+  const std::lock_guard lock(mutex_);
+  std::string meant = OwnNamesModel();
+  const bool own = !meant.empty() && Contains(own_names_, model) && !Contains(listed_, model);
+  return own ? meant : model;
+}
+
 std::string UpstreamDriver::ModelToAskFor(const Adapter& engine,
                                           const driver::Prepared& prepared) const {
   const std::string& asked = prepared.turn->model;
   if (!policy_.model.empty() || !engine.default_model.empty() || asked.empty()) {
     return policy_.model;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    std::string model = OwnNamesModel();
-    if (!model.empty() && Contains(own_names_, asked) && !Contains(listed_, asked)) {
-      return model;
-    }
-  }
+  std::string there = NameThere(asked);
   const bool as_it_came =
-      prepared.document != nullptr && StringAt(*prepared.document, "model") == asked;
-  return as_it_came ? "" : asked;
+      prepared.document != nullptr && StringAt(*prepared.document, "model") == there;
+  return as_it_came ? "" : there;
 }
 
 Error UpstreamDriver::Named(Error error) const {

@@ -118,6 +118,11 @@ class UpstreamDriver final : public driver::EngineDriver,
   // With the mutex held.
   void UpdateModels(std::vector<std::string> listed, driver::Capabilities capabilities);
   std::string OwnNamesModel() const;  // what they stand for; empty: nothing at present
+  // Whether requests for a model, as clients name it, may be meant for this one: it lists the
+  // model, or none at all.
+  bool MayServe(const std::string& model) const;
+  // What the engine calls it.
+  std::string NameThere(const std::string& model) const;
   // The model to put into a request; empty: what the client's document has is right.
   std::string ModelToAskFor(const Adapter& engine, const driver::Prepared& prepared) const;
   // An error of the connection under the upstream's name instead of its address, which is nothing

@@ -485,65 +485,6 @@ TEST(UpstreamDriver, CancelTellsSglangTheIdThatItWasGiven) {
   EXPECT_EQ(upstream.Asked("POST /abort_request", id).body, R"({"rid":")" + id + R"("})");
 }
 
-TEST(UpstreamDriver, EvictsAsEachEngineCanAndNeverExactly) {
-  using driver::EvictGuarantee;
-  Upstream upstream;
-  upstream.Answer("GET /reset_prefix_cache", {405, {}, R"({"detail":"Method Not Allowed"})"});
-  upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":true})"});
-  upstream.Answer("POST /flush_cache", {400, {}, "busy"});
-  upstream.Answer("GET /props", {200, {}, R"({"total_slots":2})"});
-  upstream.Answer("GET /health", {200, {}, R"({"status":"ok"})"});
-  upstream.Answer("POST /slots/0?action=none",
-                  {400, {}, R"({"error":{"message":"Invalid action"}})"});
-  upstream.Answer("POST /slots/0?action=erase", {200, {}, R"({"id_slot":0,"n_erased":5})"});
-  upstream.Answer("POST /slots/1?action=erase", {200, {}, R"({"id_slot":1,"n_erased":0})"});
-  const auto vllm = Start(upstream.url(), "vllm");
-  auto outcome = Evict(*vllm, EvictGuarantee::kWholePrefix).at(0);
-  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
-  EXPECT_EQ(outcome.report->guarantee, EvictGuarantee::kWholePrefix);
-  EXPECT_EQ(outcome.report->call, "POST /reset_prefix_cache");
-  EXPECT_TRUE(outcome.honours_cache_salt);
-  upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":false})"});
-  EXPECT_EQ(Evict(*vllm, EvictGuarantee::kNone).at(0).report.error().code, Code::kUnavailable);
-
-  const auto sglang = Start(upstream.url(), "sglang");
-  EXPECT_EQ(Evict(*sglang, EvictGuarantee::kNone).at(0).report.error().code, Code::kUnavailable);
-  const auto llama = Start(upstream.url(), "llamacpp");
-  outcome = Evict(*llama, EvictGuarantee::kNone).at(0);
-  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
-  EXPECT_EQ(outcome.report->call, "POST /slots/0?action=erase, POST /slots/1?action=erase");
-  EXPECT_EQ(outcome.report->guarantee, EvictGuarantee::kNone);
-  EXPECT_FALSE(outcome.honours_cache_salt);
-  EXPECT_EQ(Evict(*llama, EvictGuarantee::kWholePrefix).at(0).report.error().code,
-            Code::kUnsupported);
-
-  for (const char* engine :
-       {"vllm", "sglang", "llamacpp", "dynamo", "llmd", "mlx", "openai", "anthropic"}) {
-    const auto driver = Start(upstream.url(), engine);
-    const auto exact = Evict(*driver, EvictGuarantee::kExact).at(0);
-    ASSERT_FALSE(exact.report) << engine;
-    EXPECT_EQ(exact.report.error().code, Code::kUnsupported) << engine;
-    EXPECT_EQ(exact.report.error().field, "guarantee") << engine;
-  }
-  const auto dynamo = Start(upstream.url(), "dynamo");
-  EXPECT_EQ(Evict(*dynamo, EvictGuarantee::kNone).at(0).report->guarantee, EvictGuarantee::kNone);
-  EXPECT_EQ(Evict(*dynamo, EvictGuarantee::kWholePrefix).at(0).report.error().code,
-            Code::kUnsupported);
-}
-
-TEST(UpstreamDriver, TellsAnotherFakWhatToEvictAndBelievesIt) {
-  Upstream upstream;
-  upstream.Answer("GET /ready", {200, {}, R"({"ready":true})"});
-  upstream.Answer("POST /v1/fak/cache/evict",
-                  {200, {}, R"({"results":[{"guarantee":"exact"},{"guarantee":"whole_prefix"}]})"});
-  const auto driver = Start(upstream.url(), "fak");
-  const auto outcome = Evict(*driver, driver::EvictGuarantee::kWholePrefix).at(0);
-  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
-  EXPECT_EQ(outcome.report->guarantee, driver::EvictGuarantee::kWholePrefix);
-  EXPECT_EQ(Evict(*driver, driver::EvictGuarantee::kExact).at(0).report.error().code,
-            Code::kUpstreamError);
-}
-
 TEST(UpstreamDriver, AsksTheEnginesTokenizer) {
   Upstream upstream;
   upstream.Answer("POST /tokenize", {200, {}, R"({"count":2,"tokens":[19556,905]})"});

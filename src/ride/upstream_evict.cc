@@ -18,7 +18,7 @@ Result<EvictReport> Nothing(EvictGuarantee demanded, std::string why) {
   if (demanded != EvictGuarantee::kNone) {
     return Fail(Code::kUnsupported, std::move(why), "guarantee");
   }
-  return EvictReport{EvictGuarantee::kNone, std::move(why), 0};
+  return EvictReport{.guarantee = EvictGuarantee::kNone, .call = std::move(why)};
 }
 
 // The reports of all calls in one.
@@ -32,8 +32,11 @@ Result<EvictReport> ReadReplies(const Adapter& engine, const std::vector<Call>& 
     if (reply.status == 0) {
       return Fail(Code::kUnavailable, asked + ": " + reply.body);
     }
-    TRY_ASSIGN(const EvictGuarantee one, engine.read_evict(reply));
-    report.guarantee = std::min(report.guarantee, one);
+    TRY_ASSIGN(const EvictReport one, engine.read_evict(reply));
+    report.guarantee = std::min(report.guarantee, one.guarantee);
+    if (one.blocks) {
+      report.blocks = report.blocks.value_or(0) + *one.blocks;
+    }
     report.call += (report.call.empty() ? "" : ", ") + asked;
   }
   if (report.guarantee < demanded) {
@@ -46,6 +49,11 @@ Result<EvictReport> ReadReplies(const Adapter& engine, const std::vector<Call>& 
 
 void UpstreamDriver::Evict(driver::EvictRequest request,
                            std::function<void(std::vector<EvictOutcome>)> done) {
+  if (!MayServe(request.model)) {
+    done({});
+    return;
+  }
+  request.model = NameThere(request.model);
   const std::shared_ptr<const Endpoint> known = endpoint();
   const bool salts = known != nullptr && known->adapter->honours_cache_salt;
   const auto answer = [this, salts, done](Result<EvictReport> report) {

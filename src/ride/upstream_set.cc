@@ -204,6 +204,8 @@ void UpstreamSet::Evict(driver::EvictRequest request,
   for (const auto& member : members_) {
     if (driver::CacheControl* control = member->maybe_cache_control()) {
       control->Evict(request, take);
+    } else if (!Lists(*member->capabilities(), request.model)) {
+      take({});
     } else {
       take({{member->capabilities()->engine,
              Fail(Code::kUnsupported, "it has no cache that can be emptied"), false}});

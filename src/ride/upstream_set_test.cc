@@ -1,5 +1,7 @@
 #include "ride/upstream_set.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,6 +101,45 @@ TEST(UpstreamSet, EvictsEverywhereAndSaysSo) {
   const auto outcomes = Evict(*set, driver::EvictGuarantee::kExact);
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[0].report.error().code, Code::kUnsupported);
+}
+
+TEST(UpstreamSet, EmptiesNoCacheOfAnotherModel) {
+  Upstream tiny;
+  Upstream bee;
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  for (auto [upstream, model] : {std::pair(&tiny, "tiny"), {&bee, "bee"}}) {
+    upstream->Answer("GET /v1/models",
+                     {200, {}, R"({"data":[{"id":")" + std::string(model) + R"("}]})"});
+    upstream->Answer("GET /reset_prefix_cache", {405, {}, "{}"});
+    upstream->Answer("POST /reset_prefix_cache", {200, {}, R"({"success":true})"});
+    members.push_back(Start(upstream->url(), "vllm"));
+  }
+  UpstreamSet set(std::move(members));
+  const auto emptied = [](Upstream& upstream) {
+    const auto asked = upstream.all_asked();
+    return std::count(asked.begin(), asked.end(), "POST /reset_prefix_cache");
+  };
+  EXPECT_EQ(Evict(set, driver::EvictGuarantee::kNone, "nosuch").size(), 0u);
+  const auto one = Evict(set, driver::EvictGuarantee::kWholePrefix, "tiny");
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_TRUE(one[0].report);
+  EXPECT_EQ(emptied(tiny), 1);
+  EXPECT_EQ(emptied(bee), 0);
+  EXPECT_EQ(Evict(set, driver::EvictGuarantee::kNone).size(), 2u);
+  EXPECT_EQ(emptied(bee), 1);
+}
+
+// Who isn't there may have it: that is told, and nothing is said to be done.
+TEST(UpstreamSet, SaysOfWhoIsDownThatNothingWasEvictedThere) {
+  Upstream up;
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  members.push_back(Start("http://127.0.0.1:1", "vllm"));
+  members.push_back(Start(up.url(), "openai"));
+  UpstreamSet set(std::move(members));
+  auto outcomes = Evict(set, driver::EvictGuarantee::kNone, "mystery");
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].report.error().code, Code::kUnavailable);
+  EXPECT_EQ(Evict(set, driver::EvictGuarantee::kNone, "m").size(), 2u);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictReq
   return std::vector<Call>{{"POST", "/reset_prefix_cache"}};
 }
 
-Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
+Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   const Json* success = reply.document.Find("success");
   if (reply.status != 200 || success == nullptr || !success->is_bool()) {
     return Fail(Code::kUpstreamError,
@@ -52,7 +52,7 @@ Result<driver::EvictGuarantee> ReadEvict(const Reply& reply) {
     busy.retry_after_s = 1;
     return Fail(std::move(busy));
   }
-  return driver::EvictGuarantee::kWholePrefix;
+  return driver::EvictReport{.guarantee = driver::EvictGuarantee::kWholePrefix};
 }
 
 Call PutToSleep(int32_t level) {
