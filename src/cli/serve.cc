@@ -496,6 +496,9 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
                   "[NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]: where an upstream "
                   "publishes its KV events over ZeroMQ; repeatable")
       ->allow_extra_args(false);
+  verb.add_option("--upstream-data-parallel-rank", flags.data_parallel_ranks,
+                  "[NAME=]N: the rank of a vLLM that an upstream's requests are for; repeatable")
+      ->allow_extra_args(false);
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
       ->check(Within({.least = 0, .most = 86'400}))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "base/file.h"
@@ -75,7 +76,30 @@ Result<std::pair<driver::ReplicaSpec*, std::string>> OwnerOf(
 Status GiveMetricsUrls(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
   for (const std::string& text : flags.metrics_urls) {
     TRY_ASSIGN(const auto owned, OwnerOf("--upstream-metrics-url", text, specs));
-    owned.first->metrics_url = owned.second;
+    std::string& url = owned.first->metrics_url;
+    if (!url.empty()) {
+      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text + ": upstream " +
+                                              owned.first->name + " has one already: " + url);
+    }
+    url = owned.second;
+  }
+  return {};
+}
+
+Status GiveRanks(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
+  const std::string flag = "--upstream-data-parallel-rank";
+  for (const std::string& text : flags.data_parallel_ranks) {
+    TRY_ASSIGN(const auto owned, OwnerOf(flag, text, specs));
+    Json& options = owned.first->options;
+    if (const Json* before = options.Find("data_parallel_rank")) {
+      return Fail(Code::kInvalidArgument, flag + " " + text + ": upstream " + owned.first->name +
+                                              " has one already: " + before->Dump());
+    }
+    const auto rank = ParseUint(owned.second);
+    if (!rank || *rank > std::numeric_limits<int32_t>::max()) {
+      return Fail(Code::kInvalidArgument, flag + " " + text + ": must be a rank, from 0");
+    }
+    options.Set("data_parallel_rank", static_cast<int64_t>(*rank));
   }
   return {};
 }
@@ -318,6 +342,7 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
   }
   TRY(GiveKeys(flags, specs));
   TRY(GiveMetricsUrls(flags, specs));
+  TRY(GiveRanks(flags, specs));
   TRY(GiveKvEvents(flags, specs));
   return specs;
 }

@@ -24,7 +24,8 @@ struct UpstreamFlags {
   std::vector<std::string> allowed_headers;
   std::vector<std::string> metrics_urls;  // [NAME=]URL
   std::vector<std::string> kv_events;  // [NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]
-  int metrics_scrape_interval_s = 5;   // 0: never
+  std::vector<std::string> data_parallel_ranks;  // [NAME=]N
+  int metrics_scrape_interval_s = 5;             // 0: never
 };
 
 // A key from a file, which is never logged: its first line.

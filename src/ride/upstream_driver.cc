@@ -131,6 +131,15 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
   if (!spec.metrics_url.empty()) {
     TRY(net::ParseUrl(spec.metrics_url));
   }
+  if (said.policy.rank && (maybe_adapter == nullptr || maybe_adapter->rank_header.empty())) {
+    return Fail(Code::kInvalidArgument,
+                maybe_adapter == nullptr
+                    ? "a data-parallel rank is for an engine that takes one: say which it is, as "
+                      "in vllm+" +
+                          spec.url
+                    : "an upstream of the kind " + spec.engine + " takes no data-parallel rank",
+                "data_parallel_rank");
+  }
   if (!said.kv_events.empty() && maybe_adapter != nullptr && !maybe_adapter->publishes_kv_events) {
     return Fail(Code::kInvalidArgument,
                 "an upstream of the kind " + spec.engine + " publishes no KV events", "kv_events");

@@ -620,6 +620,9 @@ TEST(UpstreamDriver, RefusesSpecsThatMeanNothing) {
   EXPECT_FALSE(make("", "http://a:b@c", "null"));
   EXPECT_FALSE(make("tgi", "http://a", "null"));
   EXPECT_FALSE(make("vllm", "http://a", R"({"data_parallel_rank":-1})"));
+  for (const char* engine : {"sglang", "llamacpp", "dynamo", "fak", "openai", "auto", ""}) {
+    EXPECT_FALSE(make(engine, "http://a", R"({"data_parallel_rank":0})")) << engine;
+  }
   EXPECT_FALSE(make("vllm", "http://a", R"({"allow_fields":"x"})"));
   EXPECT_FALSE(make("vllm", "http://a", R"({"allow_field":["x"]})"));
 }

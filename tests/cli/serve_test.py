@@ -289,6 +289,23 @@ class Serve(support.CliTest):
         self.line_of(server, "upstream b: ")
         self.line_of(server, "is ready on")
 
+    def test_one_metrics_url_and_one_rank_an_upstream(self):
+        upstream = ["--upstream", "a=vllm+http://127.0.0.1:1"]
+        twice = {"metrics-url": ("http://127.0.0.1:2/m", "a=http://127.0.0.1:3/m"),
+                 "data-parallel-rank": ("0", "a=1")}
+        for name, (first, second) in twice.items():
+            flag = f"--upstream-{name}"
+            said = self.refused(*upstream, flag, first, flag, second)
+            self.assertIn(f"{flag} {second}: upstream a has one already: {first}", said)
+        flag = "--upstream-data-parallel-rank"
+        for wrong in ("-1", "x", "a=", "99999999999"):
+            self.assertIn("must be a rank, from 0", self.refused(*upstream, f"{flag}={wrong}"))
+        self.assertIn("no upstream has the name b", self.refused(*upstream, flag, "b=0"))
+        self.assertIn("llamacpp takes no data-parallel rank",
+                      self.refused("--upstream", "llamacpp+http://127.0.0.1:1", flag, "0"))
+        self.assertIn("say which it is, as in vllm+http://127.0.0.1:1",
+                      self.refused("--upstream", "http://127.0.0.1:1", flag, "0"))
+
     def test_a_flag_that_no_upstream_reads_is_refused(self):
         upstream = ["--upstream", "http://127.0.0.1:1"]
         given = {"chat-template": "t.jinja", "max-num-seqs": "4", "max-num-batched-tokens": "64", "isa": "scalar",

@@ -51,10 +51,10 @@ def wait_for(holds, within_s):
 class Front(Serving):
     """`fak serve --upstream` before the engine, through a Tap if there is one."""
 
-    def __init__(self, ride, tap=None, flags=()):
+    def __init__(self, ride, tap=None, flags=(), kind=""):
         self.tap = tap
         host, port = tap.address if tap else ride.engine.address
-        super().__init__(ride.fak, "--log-level", "warning", "--upstream", f"http://{host}:{port}",
+        super().__init__(ride.fak, "--log-level", "warning", "--upstream", f"{kind}http://{host}:{port}",
                          *ride.engine.fak_flags, *flags)
         expect(self.until_ready(200, 30) is not None, "fak did not get ready: " + "\n".join(self.log))
 
@@ -85,8 +85,8 @@ class Ride:
     def front(self, *flags):
         return Front(self, flags=flags)
 
-    def tapped(self, *flags):
-        return Front(self, Tap(self.engine.address), flags)
+    def tapped(self, *flags, kind=""):
+        return Front(self, Tap(self.engine.address), flags, kind)
 
     def chat(self, **more):
         return {"model": self.engine.model(), "messages": QUESTION, "temperature": 0, "max_tokens": self.engine.tokens,

@@ -211,13 +211,20 @@ def transfer(ride):
 
 
 def rank(ride):
-    """A client can't choose the data-parallel rank: one that isn't there would be refused."""
-    headers = {"x-data-parallel-rank": "3"}
-    direct = ask(ride.engine.address, "POST", "/v1/chat/completions", ride.chat(max_tokens=2), headers=headers)
+    """A client can't choose the data-parallel rank: one that isn't there would be refused. The operator can."""
+    path, headers = "/v1/chat/completions", {"x-data-parallel-rank": "3"}
+    direct = ask(ride.engine.address, "POST", path, ride.chat(max_tokens=2), headers=headers)
     with ride.front() as front:
-        through = ask(front.address, "POST", "/v1/chat/completions", ride.chat(max_tokens=2), headers=headers)
+        through = ask(front.address, "POST", path, ride.chat(max_tokens=2), headers=headers)
     expect(direct.status == 400 and through.status == 200, f"itself {direct}; through fak {through}")
-    return HONOURED, f"rank 3: {direct.status} from the engine itself, 200 through fak"
+    told = []
+    for number in (0, 3):
+        with ride.tapped("--upstream-data-parallel-rank", number, kind="vllm+") as front:
+            told.append(ask(front.address, "POST", path, ride.chat(max_tokens=2), headers=headers).status)
+            got = front.tap.carrying(path).requests()[-1][2].get("x-data-parallel-rank")
+            expect(got == str(number), f"the engine got the rank {got}")
+    expect(told == [200, 400], f"the operator's ranks 0, 3: {told}")
+    return HONOURED, f"a client's 3: {direct.status} from the engine itself, 200 through fak; the operator's 0, 3: {told}"
 
 
 def core_killed(ride):
@@ -379,7 +386,7 @@ Vllm.more = {
     "salts": ("`cache_salt` and tenants keep caches apart", salts),
     "priority": ("`priority` orders what waits", priority),
     "transfer": ("`kv_transfer_params` only where allowed", transfer),
-    "rank": ("no data-parallel rank of a client's choice", rank),
+    "rank": ("the data-parallel rank is the operator's choice, no client's", rank),
     "asleep": ("not ready while it sleeps or is paused", asleep),
     "kv_hits": ("hits predicted from its KV events are those that it counts", kv_hits),
     "core_killed": ("`kill -9` of its engine process: an error, where it says `[DONE]`", core_killed),
