@@ -50,6 +50,7 @@ void Exchange::OnEvent(wire::Event event) noexcept {
   }
   if (auto* headers = std::get_if<wire::UpstreamHeaders>(&event)) {
     upstream_headers_ = std::move(headers->headers);
+    end_.served_by = std::move(headers->served_by);
     return;
   }
   if (turn_->stream) {

@@ -20,6 +20,7 @@ struct ExchangeEnd {
   wire::Usage usage{-1, -1};  // what was told until then, where none was reported; -1: nothing
   int64_t first_byte_ns = 0;  // 0: none was sent
   std::string worker;         // that took it, where there could be several
+  std::string served_by;      // an endpoint behind that, where it says so
 };
 
 // One request between driver and client: events in, HTTP out, in the dialect of its surface.

@@ -344,6 +344,9 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   if (!end.worker.empty()) {
     fields.push_back({"upstream", std::string_view(end.worker)});
   }
+  if (!end.served_by.empty()) {
+    fields.push_back({"served_by", std::string_view(end.served_by)});
+  }
   if (call.generates) {
     if (end.usage.prompt_tokens >= 0) {
       fields.push_back({"prompt_tokens", int64_t{end.usage.prompt_tokens}});

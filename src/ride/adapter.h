@@ -131,6 +131,8 @@ struct Adapter {
 
   // --- Answers.
   std::span<const std::string_view> kept_headers = {};  // that the client gets: rate limits
+  std::string_view served_by_header = {};  // names an endpoint behind its router; for logs
+  std::string_view dropped_header = {};    // says why it refused a request
   // Corrects what upstream_error.h made of a status and a body, for what only this engine says.
   void (*refine)(int status, std::string_view body, Error& error) = nullptr;
 

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_error.h"
 
@@ -57,12 +58,23 @@ void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
       kept.Add(std::string(name), WithoutKey(std::string(*value), owner_.key()));
     }
   }
-  if (kept.size() > 0) {
-    relay_->Emit(wire::UpstreamHeaders{std::move(kept)});
+  std::string served_by = SaidBy(adapter_.served_by_header, headers);
+  if (kept.size() > 0 || !served_by.empty()) {
+    relay_->Emit(wire::UpstreamHeaders{std::move(kept), std::move(served_by)});
   }
+  dropped_ = SaidBy(adapter_.dropped_header, headers);
   if (status_ != 200) {
     tail_.ArmMs(bounds_.tail_ms);
   }
+}
+
+std::string UpstreamRequest::SaidBy(std::string_view header,
+                                    const net::HttpHeaders& headers) const {
+  constexpr size_t kShown = 200;
+  const auto value = header.empty() ? std::nullopt : headers.Get(header);
+  // Without the key before it is cut: a cut one is found no more.
+  return value ? ReplaceInvalidUtf8(WithoutKey(std::string(*value), owner_.key()).substr(0, kShown))
+               : std::string();
 }
 
 void UpstreamRequest::OnBody(std::string_view bytes) {
@@ -192,6 +204,9 @@ void UpstreamRequest::FailByStatus() {
     adapter_.refine(status_, error_body_, error);
   }
   error.retry_after_s = std::max(error.retry_after_s, retry_after_s_);
+  if (!dropped_.empty()) {
+    error.detail += " (dropped: " + dropped_ + ")";
+  }
   relay_->Fail(std::move(error));
   Leave();
 }

@@ -44,6 +44,8 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   void OnBody(std::string_view bytes);
   void OnReadEnd();
   void OnDone(Status status);
+  // What a header of the engine's router says, fit for a log; empty: nothing.
+  std::string SaidBy(std::string_view header, const net::HttpHeaders& headers) const;
   void OnErrorBody(std::string_view bytes);
   // Nothing but the tail can follow a whole answer, and only another choice one whose choices have
   // all ended: what says nothing (comments) doesn't make either wait longer.
@@ -80,6 +82,7 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   bool asked_for_room_ = false;
   int status_ = 0;
   int retry_after_s_ = 0;
+  std::string dropped_;  // why its router refused it
   std::string error_body_;
 };
 

@@ -112,6 +112,7 @@ struct RawChunk {
 // anything else, also before a Failed.
 struct UpstreamHeaders {
   HttpHeaders headers;
+  std::string served_by = {};  // an endpoint behind the engine's router; for logs alone
 };
 
 using Event = std::variant<Started, PromptEcho, TextDelta, ReasoningDelta, ToolCallDelta, Finish,
