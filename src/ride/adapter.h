@@ -142,7 +142,8 @@ struct Adapter {
   bool grammars = true;
   bool images = true;
   bool token_ids = false;           // gives them when asked to (return_token_ids)
-  bool honours_cache_salt = false;  // the document's cache_salt keeps caches apart
+  bool takes_cache_salt = false;    // the document's cache_salt is part of what it keys caches by
+  bool honours_cache_salt = false;  // and is known to keep all of them apart
   bool honours_priority = false;
   bool evicts_exactly = false;       // or says itself that it can't: the demand goes on to it
   bool publishes_kv_events = false;  // in a form that kv_event_feed.h reads, when told to

@@ -56,7 +56,8 @@ const Adapter kDynamo = {
     .routes = kAllRoutes,
     .owned_fields = kOwned,
     .refine = Refine,
-    .honours_cache_salt = true,
+    // Its router keys by it; its mockers' caches don't, and no real worker was seen.
+    .takes_cache_salt = true,
     .publishes_kv_events = true,
     .ready = ListsModels,  // its /health is 200 with no worker at all; the list is empty then
     .recognise = Recognise,

@@ -87,6 +87,7 @@ const Adapter kFak = {
     .engine = "fak",
     .routes = kAllRoutes,
     .token_ids = true,
+    .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,
     .evicts_exactly = true,

@@ -76,7 +76,7 @@ EditedRequest EditRequest(const Adapter& adapter, const UpstreamPolicy& policy,
     edits.push_back({std::string(adapter.id_field), Json(id).Dump()});
   }
   // The tenant's name is part of the salt here; a client can't leave its tenant's cache.
-  if (adapter.honours_cache_salt && !prepared.tenant.empty()) {
+  if (adapter.takes_cache_salt && !prepared.tenant.empty()) {
     edits.push_back({generate ? "extra_key" : "cache_salt", Json(prepared.cache_salt).Dump()});
   }
   out.withhold_usage =

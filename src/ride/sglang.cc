@@ -109,6 +109,7 @@ const Adapter kSglang = {
     .routes = kRoutes,
     .owned_fields = kOwned,
     .id_field = "rid",
+    .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,
     .publishes_kv_events = true,

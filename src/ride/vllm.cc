@@ -83,6 +83,7 @@ const Adapter kVllm = {
     .owned_fields = kOwned,
     .rank_header = "x-data-parallel-rank",
     .token_ids = true,
+    .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,
     .publishes_kv_events = true,
