@@ -37,17 +37,26 @@ std::string ForReader(const std::string& text) {
 
 void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   std::string out = url + ": " + std::string(endpoint.adapter->engine);
-  out += endpoint.version.empty() ? "" : " " + Printable(endpoint.version);
   out += " (" + Printable(endpoint.why) + ")\n";
-  out += "models: " +
-         (endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", ")));
+  const auto shown_by = [](const std::string& asked) {
+    return asked.empty() ? "" : " (" + asked + ")";
+  };
+  out += "version: " + (endpoint.version.empty() ? "it doesn't say" : Printable(endpoint.version)) +
+         shown_by(endpoint.version_asked);
+  out += "\nmodels: " +
+         (endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", "))) +
+         shown_by(endpoint.models_asked);
   out += "\ncontext: ";
   out += endpoint.context_length > 0 ? std::to_string(endpoint.context_length) + " tokens"
                                      : "it doesn't say";
-  out += endpoint.slots > 0 ? ", " + std::to_string(endpoint.slots) + " slots\n\n" : "\n\n";
+  out += endpoint.slots > 0 ? ", " + std::to_string(endpoint.slots) + " slots" : "";
+  out += shown_by(endpoint.context_asked) + "\n\n";
   std::vector<std::vector<std::string>> rows = {{"SIGNAL", "", "ASKED", "SEEN", "SO"}};
   for (const ride::Endpoint::Finding& finding : endpoint.findings) {
-    rows.push_back({std::string(SignalName(finding.signal)), finding.has ? "yes" : "no",
+    rows.push_back({std::string(SignalName(finding.signal)),
+                    !finding.told ? "can't be told"
+                    : finding.has ? "yes"
+                                  : "no",
                     Printable(finding.asked), Printable(ForReader(finding.seen)),
                     Printable(finding.means)});
   }
@@ -85,10 +94,20 @@ void PrintJson(const std::string& url, const ride::Endpoint& endpoint) {
   if (endpoint.slots > 0) {
     json.Key("slots").Int(endpoint.slots);
   }
-  json.Key("signals").BeginArray();
+  json.Key("asked").BeginObject();
+  for (const auto& [name, asked] : {std::pair("version", endpoint.version_asked),
+                                    {"models", endpoint.models_asked},
+                                    {"context_length", endpoint.context_asked}}) {
+    if (!asked.empty()) {
+      json.Key(name).String(asked);
+    }
+  }
+  json.EndObject().Key("signals").BeginArray();
   for (const ride::Endpoint::Finding& finding : endpoint.findings) {
     json.BeginObject().Key("signal").String(SignalName(finding.signal));
-    json.Key("has").Bool(finding.has).Key("asked").String(finding.asked);
+    json.Key("has");
+    finding.told ? json.Bool(finding.has) : json.Null();
+    json.Key("asked").String(finding.asked);
     json.Key("seen").String(finding.seen).Key("means").String(finding.means).EndObject();
   }
   json.EndArray().EndObject();

@@ -76,6 +76,7 @@ struct Endpoint {
   struct Finding {
     Signal signal = Signal::kMetrics;
     bool has = false;
+    bool told = true;   // false: it can't be told, and fak goes by `has`
     std::string asked;  // "GET /metrics", or "-" where no request can show it
     std::string seen;   // "200, 42 families of vllm:"
     std::string means;  // what fak does with it, or won't be able to do
@@ -86,6 +87,10 @@ struct Endpoint {
   std::vector<std::string> models;
   int32_t context_length = 0;  // 0: it doesn't say
   int32_t slots = 0;           // llama.cpp
+  // What showed them: "GET /version". Empty where nothing did.
+  std::string version_asked;
+  std::string models_asked;
+  std::string context_asked;
   std::vector<Finding> findings;
 
   bool Has(Signal signal) const;
@@ -100,6 +105,7 @@ struct Check {
   std::string_view body = {};
   bool (*holds)(const Reply&) = nullptr;
   bool always = false;
+  bool served_without = false;  // the path is, whether or not a model there has it
 };
 
 struct Route {
@@ -159,8 +165,11 @@ struct Adapter {
   int probe_every_ms = 5000;
 
   // --- What it is. `recognise` says from the replies to kIdentifyCalls why this is such an
-  // engine, or nothing. `describe` fills what /v1/models didn't say.
+  // engine, or nothing. `measured`: whether the real server was, so that what no request shows is
+  // known from that, and not by its documents alone; null: it wasn't. `describe` fills what
+  // /v1/models didn't say.
   std::string (*recognise)(const Replies&);
+  bool (*measured)(const Replies&) = nullptr;
   std::span<const Check> checks = {};
   std::string_view describe_path = {};  // one more GET that describe() reads
   void (*describe)(const Replies&, Endpoint&) = nullptr;

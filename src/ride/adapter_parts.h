@@ -19,6 +19,10 @@ inline std::string OwnedBy(const Replies& replies) {
   return models.empty() ? std::string() : StringAt(models.front(), "owned_by");
 }
 
+inline bool Always(const Replies&) {
+  return true;
+}
+
 inline bool Is200(const Reply& reply) {
   return reply.status == 200;
 }
@@ -60,7 +64,7 @@ inline constexpr Check kEmbeddingsCheck = {Signal::kEmbeddings, "POST", "/v1/emb
 inline constexpr Check kMetricsCheck = {Signal::kMetrics, "GET", "/metrics", {}, Is200};
 inline constexpr Check kKvEventsCheck = {
     Signal::kKvEvents, "GET", "/kv_event_sources", {}, PublishesKvEvents};
-// No request shows it without ending somebody's work; the pages of measurements say so.
+// No request shows it without ending somebody's work.
 inline constexpr Check kAbortByClosing = {Signal::kAbort, {}, {}, {}, nullptr, true};
 constexpr Check Never(Signal signal) {
   return {signal, {}, {}, {}, nullptr, false};

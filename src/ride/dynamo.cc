@@ -22,9 +22,11 @@ std::string Recognise(const Replies& replies) {
 void Describe(const Replies& replies, Endpoint& endpoint) {
   for (const Json& model : ArrayAt(replies.At("GET /v1/models").document, "data")) {
     endpoint.context_length = CountAt(model, "context_window", 0);
+    endpoint.context_asked = "GET /v1/models";
   }
   // It has no /version; its description of itself has the frontend's.
-  const Json& described = replies.At("GET " + std::string(kDescribePath)).document;
+  endpoint.version_asked = "GET " + std::string(kDescribePath);
+  const Json& described = replies.At(endpoint.version_asked).document;
   endpoint.version = StringAt(ObjectAt(described, "info"), "version");
 }
 
@@ -46,7 +48,9 @@ constexpr Check kChecks[] = {
     kAbortByClosing,
     kMessagesCheck,
     kResponsesCheck,
-    kEmbeddingsCheck,
+    // It takes them for any model, and answers 404 for one that has none.
+    {Signal::kEmbeddings, "POST", "/v1/embeddings", kEmptyProbe, nullptr, false,
+     /*served_without=*/true},
 };
 
 }  // namespace
@@ -61,6 +65,7 @@ const Adapter kDynamo = {
     .publishes_kv_events = true,
     .ready = ListsModels,  // its /health is 200 with no worker at all; the list is empty then
     .recognise = Recognise,
+    .measured = Always,
     .checks = kChecks,
     .describe_path = kDescribePath,
     .describe = Describe,

@@ -13,7 +13,8 @@ std::string Recognise(const Replies& replies) {
 }
 
 void Describe(const Replies& replies, Endpoint& endpoint) {
-  endpoint.version = StringAt(replies.At("GET /version").document, "version");
+  endpoint.version_asked = "GET /version";
+  endpoint.version = StringAt(replies.At(endpoint.version_asked).document, "version");
 }
 
 bool IsServed(const Reply& reply) {
@@ -94,6 +95,7 @@ const Adapter kFak = {
     .publishes_kv_events = true,
     .health_path = "/ready",
     .recognise = Recognise,
+    .measured = Always,
     .checks = kChecks,
     .describe = Describe,
     .evict = Evict,

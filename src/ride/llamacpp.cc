@@ -21,14 +21,17 @@ std::string Recognise(const Replies& replies) {
 }
 
 void Describe(const Replies& replies, Endpoint& endpoint) {
-  const Json& props = replies.At("GET /props").document;
+  endpoint.version_asked = "GET /props";
+  const Json& props = replies.At(endpoint.version_asked).document;
   endpoint.version = StringAt(props, "build_info");
   constexpr int32_t kSlotsMax = 1024;  // each is a call; more than any build of it takes
   const int32_t slots = CountAt(props, "total_slots", 0);
   endpoint.slots = slots <= kSlotsMax ? slots : 0;
+  endpoint.context_asked = "GET /props";
   endpoint.context_length = CountAt(ObjectAt(props, "default_generation_settings"), "n_ctx", 0);
   const Json::Array& models = ArrayAt(replies.At("GET /v1/models").document, "data");
   if (endpoint.context_length == 0 && !models.empty()) {
+    endpoint.context_asked = "GET /v1/models";
     endpoint.context_length = CountAt(ObjectAt(models.front(), "meta"), "n_ctx", 0);  // of a slot
   }
 }
@@ -102,6 +105,7 @@ const Adapter kLlamaCpp = {
     .cancel_stops_engine = false,
     .health_path = "/health",
     .recognise = Recognise,
+    .measured = Always,
     .checks = kChecks,
     .describe_path = "/props",
     .describe = Describe,

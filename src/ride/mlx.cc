@@ -10,8 +10,13 @@ constexpr std::string_view kOwned[] = {
     "draft_model",
 };
 
+// The other of the two has metrics.
+bool IsMlxLm(const Replies& replies) {
+  return !MetricsHave(replies, "vllm_mlx_");
+}
+
 std::string Recognise(const Replies& replies) {
-  if (MetricsHave(replies, "vllm_mlx_")) {
+  if (!IsMlxLm(replies)) {
     return "GET /metrics has families of vllm_mlx_";
   }
   const Reply& health = replies.At("GET /health");
@@ -72,6 +77,7 @@ const Adapter kMlx = {
     .cancel_stops_engine = false,  // streams end; an answer that isn't streamed goes on to its end
     .health_path = "/health",      // its list of models can be 200 and empty
     .recognise = Recognise,
+    .measured = IsMlxLm,
     .checks = kChecks,
     .evict = Evict,
     .read_evict = ReadEvict,

@@ -209,14 +209,20 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
   if (check.method.empty()) {
     finding.has = check.always && (check.signal != Signal::kAbort || adapter.cancel_stops_engine);
     finding.asked = "-";
-    finding.seen = check.always ? "as measured, or by its documents" : "it has no such thing";
+    const bool measured = adapter.measured != nullptr && adapter.measured(replies);
+    finding.seen = !check.always ? "it has no such thing"
+                   : measured    ? "as measured"
+                                 : "by its documents";
   } else {
     finding.asked = std::string(check.method) + " " + std::string(check.path);
     const Reply& reply = replies.At(finding.asked);
     finding.has = check.holds != nullptr ? check.holds(reply) : IsServed(reply);
     finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
     constexpr size_t kShown = 500;
-    if (finding.has && (reply.status == 400 || reply.status == 422)) {
+    finding.told = !(finding.has && check.served_without);
+    if (!finding.told) {
+      finding.seen += ": it is there, whether or not a model has it";
+    } else if (finding.has && (reply.status == 400 || reply.status == 422)) {
       finding.seen += ": it is there, and refuses an empty request";
     } else if (!finding.has && reply.status >= 400) {
       const std::string said = UpstreamError(reply.status, reply.body, key).detail;
@@ -241,14 +247,25 @@ Endpoint Conclude(const Identified& engine, const Replies& replies, std::string_
   Endpoint endpoint;
   endpoint.adapter = engine.adapter;
   endpoint.why = engine.why;
-  for (const Json& model : ArrayAt(replies.At("GET /v1/models").document, "data")) {
+  const std::string models_asked = "GET /v1/models";
+  for (const Json& model : ArrayAt(replies.At(models_asked).document, "data")) {
     if (std::string id = StringAt(model, "id"); !id.empty()) {
       endpoint.models.push_back(std::move(id));
     }
     endpoint.context_length = CountAt(model, "max_model_len", endpoint.context_length);
   }
+  endpoint.models_asked = endpoint.context_asked = models_asked;
   if (engine.adapter->describe != nullptr) {
     engine.adapter->describe(replies, endpoint);
+  }
+  if (endpoint.version.empty()) {
+    endpoint.version_asked.clear();
+  }
+  if (endpoint.models.empty()) {
+    endpoint.models_asked.clear();
+  }
+  if (endpoint.context_length == 0) {
+    endpoint.context_asked.clear();
   }
   for (const Check& check : engine.adapter->checks) {
     endpoint.findings.push_back(Find(*engine.adapter, check, replies, key));

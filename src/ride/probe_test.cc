@@ -1,5 +1,7 @@
 #include "ride/probe.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -189,6 +191,11 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(dynamo.context_length, 8192);
   EXPECT_FALSE(dynamo.Has(Signal::kMessages));
   EXPECT_FALSE(dynamo.Has(Signal::kCacheReset));
+  const auto embeddings = std::find_if(
+      dynamo.findings.begin(), dynamo.findings.end(),
+      [](const Endpoint::Finding& finding) { return finding.signal == Signal::kEmbeddings; });
+  EXPECT_TRUE(embeddings->has);
+  EXPECT_FALSE(embeddings->told);
 
   const Endpoint mlx = Probed(Mlx());
   EXPECT_TRUE(mlx.models.empty());
@@ -199,6 +206,42 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_TRUE(Probed(Fak()).Has(Signal::kCacheReset));
   EXPECT_TRUE(Probed(Fak()).Has(Signal::kKvEvents));
   EXPECT_FALSE(Probed(Fak()).Has(Signal::kMessages));
+}
+
+TEST(Conclude, NamesTheRequestThatShowedEachFact) {
+  const std::tuple<Replies, const char*, const char*, const char*> kCases[] = {
+      {Vllm(), "GET /version", "GET /v1/models", "GET /v1/models"},
+      {LlamaCpp(), "GET /props", "GET /v1/models", "GET /props"},
+      {Dynamo(), "GET /openapi.json", "GET /v1/models", "GET /v1/models"},
+      {Sglang(), "GET /server_info", "GET /v1/models", "GET /v1/models"},
+      {Fak(), "GET /version", "GET /v1/models", "GET /v1/models"},
+      {Mlx(), "", "", ""},
+  };
+  for (const auto& [replies, version, models, context] : kCases) {
+    const Endpoint endpoint = Probed(replies);
+    EXPECT_EQ(endpoint.version_asked, version) << endpoint.adapter->engine;
+    EXPECT_EQ(endpoint.models_asked, models) << endpoint.adapter->engine;
+    EXPECT_EQ(endpoint.context_asked, context) << endpoint.adapter->engine;
+  }
+}
+
+TEST(Conclude, TellsWhatWasMeasuredFromWhatDocumentsSay) {
+  const auto abort_of = [](const Adapter& adapter, const Replies& replies) {
+    for (const Endpoint::Finding& finding : Conclude({&adapter, "said"}, replies).findings) {
+      if (finding.signal == Signal::kAbort) {
+        return finding.seen;
+      }
+    }
+    return std::string();
+  };
+  for (const Adapter* adapter : {&kVllm, &kLlamaCpp, &kDynamo, &kMlx, &kFak}) {
+    EXPECT_EQ(abort_of(*adapter, {}), "as measured") << adapter->engine;
+  }
+  for (const Adapter* adapter : {&kLlmd, &kOpenAi, &kAnthropic}) {
+    EXPECT_EQ(abort_of(*adapter, {}), "by its documents") << adapter->engine;
+  }
+  EXPECT_EQ(abort_of(kMlx, Make({{"GET /metrics", 200, "vllm_mlx_cache_hits 0\n"}})),
+            "by its documents");
 }
 
 TEST(Conclude, ShowsARowForEverySignalOfEveryEngine) {

@@ -51,9 +51,11 @@ void Describe(const Replies& replies, Endpoint& endpoint) {
   for (const char* asked : {"GET /server_info", "GET /get_server_info"}) {
     const Json& info = replies.At(asked).document;
     if (endpoint.version.empty()) {
+      endpoint.version_asked = asked;
       endpoint.version = StringAt(info, "version");
     }
     if (endpoint.context_length == 0) {
+      endpoint.context_asked = asked;
       endpoint.context_length = CountAt(info, "context_length", 0);
     }
   }

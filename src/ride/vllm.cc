@@ -18,7 +18,8 @@ std::string Recognise(const Replies& replies) {
 }
 
 void Describe(const Replies& replies, Endpoint& endpoint) {
-  endpoint.version = StringAt(replies.At("GET /version").document, "version");
+  endpoint.version_asked = "GET /version";
+  endpoint.version = StringAt(replies.At(endpoint.version_asked).document, "version");
 }
 
 // It is there, for POST. Unlike every path of the same switch that takes GET, this isn't the engine
@@ -90,6 +91,7 @@ const Adapter kVllm = {
     .sleep_path = "/is_sleeping",
     .sleeps = Sleeps,
     .recognise = Recognise,
+    .measured = Always,
     .checks = kChecks,
     .describe = Describe,
     .evict = Evict,

@@ -1,4 +1,5 @@
 """Verbs, --help, and where a flag's value comes from (docs/decisions/0007-flags.md)."""
+import json
 import os
 import re
 import subprocess
@@ -40,6 +41,18 @@ class Flags(support.CliTest):
         upstream = support.UpstreamStandIn(self, ["m"], refusal="Bad", status=400)
         self.assertRegex(self.fak("probe", f"openai+{upstream.url}")[0],
                          r"yes .* 400: it is there, and refuses an empty request")
+
+    def test_probe_names_what_it_asked_and_what_can_not_be_told(self):
+        upstream = support.UpstreamStandIn(self, ["m"], refusal="Bad", status=400)
+        shown = self.fak("probe", f"dynamo+{upstream.url}")[0]
+        self.assertRegex(shown, r"(?m)^version: it doesn't say$")
+        self.assertRegex(shown, r"(?m)^models: m \(GET /v1/models\)$")
+        self.assertRegex(shown, r"(?m)^embeddings +can't be told +POST /v1/embeddings ")
+        self.assertRegex(shown, r"(?m)^abort +yes +- +as measured ")
+        found = json.loads(self.fak("probe", f"dynamo+{upstream.url}", "--json")[0])
+        self.assertEqual(found["asked"], {"models": "GET /v1/models"})
+        has = {each["signal"]: each["has"] for each in found["signals"]}
+        self.assertEqual((has["embeddings"], has["messages"], has["metrics"]), (None, True, False))
 
     def test_a_pasted_url_is_refused_with_what_to_leave_out(self):
         for words in (["probe"], ["serve", "smollm2", "--upstream"]):

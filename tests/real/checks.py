@@ -139,12 +139,16 @@ def probe(ride):
     }
     for name, (ours, theirs) in {key: (says[key], is_so[key]) for key in says}.items():
         expect(ours == theirs, f"{name}: the probe says {ours!r}, the engine {theirs!r}")
-    wrong = {name for name in signals | has if signals.get(name) != has.get(name)}
-    expect(wrong <= engine.unseen, f"the probe says {signals}, it is {has}")
+    untold = {name for name, yes in signals.items() if yes is None}
+    expect(untold == engine.untold, f"can't be told: {untold}, and should be {engine.untold}")
+    wrong = {name for name in (signals.keys() | has.keys()) - untold if signals.get(name) != has.get(name)}
+    expect(not wrong, f"the probe says {signals}, it is {has}")
+    asked = {name for name in ("version", "models", "context_length") if found.get(name)}
+    expect(set(found["asked"]) == asked, f"the probe names what it asked for {found['asked']}, and found {asked}")
     there = [name for name, yes in signals.items() if yes]
     seen = (f"{says['engine']} {says['version'] or 'of no version'}, context {says['context'] or 'not said'}; "
             f"has {', '.join(there) or 'no signal'}")
-    return (DEGRADED, f"{seen}; wrong: {', '.join(wrong)}") if wrong else (HONOURED, seen)
+    return (DEGRADED, f"{seen}; can't be told: {', '.join(untold)}") if untold else (HONOURED, seen)
 
 
 # --- Answers.

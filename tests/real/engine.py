@@ -61,7 +61,7 @@ class Engine:
     flags = ()  # that `command` adds
     pushes_out = 0  # prompts after which another is no longer where it was computed
     kv_events = False
-    unseen = set()  # signals that no request of a probe can tell
+    untold = set()  # signals of which the probe says that they can't be told
     metrics_settle_s = 1.5  # until its own figures stand still
     more = {}  # checks of its own: {name: function of a Ride}
 

@@ -42,9 +42,9 @@ class Dynamo(Engine):
     owned = {"nvext": {"backend_instance_id": 1, "agent_hints": {"priority": 100}, "token_data": [1, 2, 3]}}
     hidden = (("GET", "/busy_threshold"), ("POST", "/busy_threshold"), ("GET", "/live"),
               ("POST", "/v1/rerank"), ("POST", "/v1/classify"), ("POST", "/v1/pooling"), ("GET", "/v1/models/smollm2/ready"))
-    unseen = {"embeddings"}
+    untold = {"embeddings"}
     limits = {
-        "probe": (DEGRADED, "it serves /v1/embeddings whatever the model is, and answers 404 for one that has none"),
+        "probe": (DEGRADED, "it serves /v1/embeddings whatever the model is, so that nothing tells whether one has any"),
         "refusals": (DEGRADED, "it answers 500, and doesn't say that the prompt is too long"),
         "tokenize": (IMPOSSIBLE, "its frontend has no tokenizer to ask"),
         "evict": (IMPOSSIBLE, "nothing there evicts"),
