@@ -56,7 +56,7 @@ http {{
 
 
 class LoadFailed(Exception):
-    """An answer wasn't whole, or a program ended."""
+    """An answer wasn't whole, more than half of the large prompts had none, or a program ended."""
 
 
 def cpu_model():
@@ -117,6 +117,10 @@ class Proxy:
         used = cpu_s(self.process.pid) - before
         if figures["errors"]:
             raise LoadFailed(f"{self.name}, {load}: {figures}")
+        # Large prompts that don't get through slow nobody down: such a load would say nothing.
+        due = figures["seconds"] * 1000 / load["big_every_ms"] if "big_every_ms" in load else 0
+        if figures["bigs"] < due / 2:
+            raise LoadFailed(f"{self.name}: {figures['bigs']} large prompts were answered, of {due:.0f} that were due")
         figures["cpu_us"] = used * 1e6 / figures["chunks"]
         return figures
 
