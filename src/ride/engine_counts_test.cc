@@ -106,6 +106,21 @@ TEST(MetricMap, Sglang) {
                            "request_queue_time_seconds{q} 40/0.75 0:1 0.1:40"));
 }
 
+// Its workers of prefill and decode apart say in a label which they are.
+TEST(MetricMap, SglangOfPrefillAndDecodeApart) {
+  for (const std::string role : {"prefill", "decode"}) {
+    EngineCounts counts = Make("sglang");
+    const std::string labels = "{engine_type=\"" + role + "\",model_name=\"q\",tp_rank=\"0\"} ";
+    ASSERT_TRUE(counts.Take("sglang:num_running_reqs" + labels + "3\nsglang:token_usage" + labels +
+                                "0.5\nsglang:generation_tokens_total" + labels + "700\n",
+                            kNsPerSecond));
+    const std::string whose = "{q," + role + "} ";
+    EXPECT_THAT(Show(counts), UnorderedElementsAre("num_requests_running" + whose + "3",
+                                                   "kv_cache_usage_perc" + whose + "0.5",
+                                                   "generation_tokens_total" + whose + "700"));
+  }
+}
+
 // SGLang of early 2025, from the example in its documentation: as many observations of
 // time_per_output_token_seconds as generated tokens, so it is the gap.
 TEST(MetricMap, SglangOfOldNames) {

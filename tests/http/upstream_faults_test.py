@@ -5,10 +5,12 @@ import gzip
 import http.client
 import json
 import os
+import re
 import socket
 import threading
 import time
 import unittest
+from pathlib import Path
 
 from served import Server
 
@@ -33,6 +35,9 @@ FINISHED = STREAM.index(b'"stop"') + len(b'"stop"')  # before that the answer is
 WHOLE = json.dumps(
     {"choices": [{"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
 ).encode()
+
+# A chat of llama.cpp b11434 with SmolLM2, as it came, with its chunks: three tokens, the end, the usage.
+RECORDED = (Path(__file__).parents[1] / "golden/streams/llamacpp-b11434.txt").read_bytes()
 
 
 def head(*fields, status="200 OK", kind="text/event-stream"):
@@ -163,7 +168,7 @@ class UpstreamFaults(unittest.TestCase):
         self.assertEqual(answer.text, text)
         self.assertTrue(answer.finished)
 
-    def failed(self, answer, *words, status=502):
+    def failed(self, answer, *words, status=502, text=TEXT):
         """A typed error and no end that looks like a success; before any text it has its own status."""
         self.assertIsNotNone(answer.error, answer.body[-300:])
         for word in words:
@@ -172,7 +177,7 @@ class UpstreamFaults(unittest.TestCase):
         self.assertFalse(answer.finished or answer.done, answer.body[-300:])
         if answer.status != 200:
             self.assertEqual((answer.status, answer.text), (status, ""))
-        self.assertTrue(TEXT.startswith(answer.text), answer.text)
+        self.assertTrue(text.startswith(answer.text), answer.text)
 
     def test_what_is_whole_is_right(self):
         for name, data in {
@@ -206,6 +211,22 @@ class UpstreamFaults(unittest.TestCase):
                     else:
                         self.failed(answer)
 
+    def test_a_recorded_stream_cut_at_every_byte(self):
+        begins = head("transfer-encoding: chunked")
+        text = self.sends(begins + RECORDED).text
+        self.right(self.sends(begins + RECORDED), text)
+        self.assertGreater(len(text), 10)
+        reason = re.search(rb'"finish_reason":"', RECORDED).end()
+        ended = RECORDED.index(b"\n\n", reason) + 2  # its event is whole then
+        for at in range(len(RECORDED)):
+            with self.subTest(at=at):
+                answer = self.sends(begins + RECORDED[:at])
+                self.assertEqual(answer.error is None, at >= ended, answer.body[-300:])
+                if answer.error is None:
+                    self.right(answer, text)
+                else:
+                    self.failed(answer, text=text)
+
     def test_a_whole_answer_cut_at_every_byte(self):
         data = head(f"content-length: {len(WHOLE)}", kind="application/json") + WHOLE
         for at in range(len(data)):
@@ -218,9 +239,9 @@ class UpstreamFaults(unittest.TestCase):
                 self.failed(self.sends((head() + STREAM)[:at], reset=True))
 
     def test_wrong_lengths(self):
-        long = head(f"content-length: {len(STREAM) + 1}") + STREAM
-        answer = self.sends(long)
-        self.assertTrue(answer.done or answer.error, answer.body)
+        one_too_many = self.sends(head(f"content-length: {len(STREAM) + 1}") + STREAM)
+        self.right(one_too_many)  # all of the answer came: an error would take it back
+        self.assertTrue(one_too_many.done)
         short = head(f"content-length: {FINISHED - 40}") + STREAM
         self.failed(self.sends(short))
         for length in ("-1", "1, 2", "99999999999999999999", "0x10", ""):
