@@ -58,8 +58,9 @@ constexpr std::array kCapabilities = {
     Capability{"one metrics schema for all engines", State::kPartial,
                "ctest -R 'unit.(metrics|ride)'",
                "read from real vLLM, llama.cpp, Dynamo and fak; of others from texts as recorded"},
-    Capability{"KV events, published and read", State::kPartial, "ctest -R 'kv_events|unit.ride'",
-               "vLLM's and SGLang's shapes; nothing routes by them yet"},
+    Capability{
+        "KV events, published and read", State::kPartial, "ctest -R 'kv_events|unit.ride'",
+        "from real vLLM and fak; SGLang's shapes are stand-in only; nothing routes by them yet"},
     Capability{"NEON kernels", State::kStandInOnly, "tools/neon-test",
                "the scalar kernels' bits under qemu-user; run on no ARM machine yet"},
     Capability{"models by hf: and https:", State::kStandInOnly, "ctest -R 'unit.hub|cli.models'",

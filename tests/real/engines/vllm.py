@@ -382,7 +382,7 @@ def kv_hits(ride):
 
 
 Vllm.more = {
-    "embeddings": ("`/v1/embeddings` of a model that only generates", embeddings),
+    "embeddings": ("`/v1/embeddings` of a model that only generates: refused, as there", embeddings),
     "salts": ("`cache_salt` and tenants keep caches apart", salts),
     "priority": ("`priority` orders what waits", priority),
     "transfer": ("`kv_transfer_params` only where allowed", transfer),
