@@ -348,8 +348,8 @@ EventLoop& ResponseWriter::loop() const {
 }
 
 void ResponseWriter::Send(HttpResponse response) {
-  OnLoop([response = std::move(response)](ServerConnection& connection, uint64_t exchange) mutable {
-    connection.Send(exchange, std::move(response));
+  OnLoop([response = std::move(response)](ServerConnection& connection, uint64_t exchange) {
+    connection.Send(exchange, response);
   });
 }
 
