@@ -13,14 +13,14 @@ namespace fak::tensor::cpu {
 namespace {
 
 struct Context {
-  Context(uint32_t positions, uint32_t dim, uint32_t queries)
+  Context(uint32_t positions, uint32_t dim, uint32_t n_queries)
       : splits(positions / kSplitPositions),
         head_dim(dim),
         keys(size_t{positions} * dim, 0x2e66),  // 0.1 in f16
         values(size_t{positions} * dim, 0x2e66),
-        q(size_t{queries} * dim, 0.5f),
-        partials(size_t{queries} * splits * (dim + 2)),
-        scores(size_t{queries} * kSplitPositions + 16),
+        q(size_t{n_queries} * dim, 0.5f),
+        partials(size_t{n_queries} * splits * (dim + 2)),
+        scores(size_t{n_queries} * kSplitPositions + 16),
         out(dim) {}
 
   void Run(const Kernels& kernels, uint32_t n) {
