@@ -36,7 +36,7 @@ format:  ## lay out all C++ files with clang-format-19
 	@tools/install-deps --tools
 	@tools/format
 
-deep:  ## the long checks: sanitizers, clang-tidy, other builds, a fresh machine (some: ARGS="tsan tidy")
+deep:  ## the long checks: sanitizers, clang-tidy, other builds, a fresh machine (some: ARGS="tsan http"), 77: skipped some
 	@tools/install-deps --tools
 	@tools/deep $(ARGS)
 
