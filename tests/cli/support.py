@@ -68,12 +68,21 @@ class CliTest(unittest.TestCase):
         self.children.append(child)
         return child
 
-    def line_of(self, child, part):
-        """Waits for a line of stderr that has this part."""
-        for line in child.stderr:
-            if part in line:
-                return line.rstrip("\n")
-        self.fail(f"ended without a line with {part!r}")
+    def line_of(self, child, part, patience_s=PATIENCE_S):
+        """Waits for a line of stderr that has this part. A child that doesn't say it in time is killed."""
+        late = threading.Event()
+        clock = threading.Timer(patience_s, lambda: (late.set(), child.kill()))
+        clock.start()
+        said = []
+        try:
+            for line in child.stderr:
+                if part in line:
+                    return line.rstrip("\n")
+                said.append(line)
+        finally:
+            clock.cancel()
+        how = f"said nothing for {patience_s} s that has" if late.is_set() else "ended without a line that has"
+        self.fail(f"{child.args[0]} {how} {part!r}, only: {''.join(said)}")
 
     def one_line(self, text):
         """An error is one line, and not what a crash leaves."""
