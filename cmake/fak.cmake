@@ -28,7 +28,7 @@ set(CMAKE_JOB_POOL_LINK link)
 
 # The rooms that parse bytes from files, clients and peers: .ci/run tests these, and the fuzz
 # corpora, with sanitizers ("--target foreign", "ctest -L foreign").
-set(FAK_FOREIGN_ROOMS base wire text tensor model kv hub metrics net ride gateway)
+set(FAK_FOREIGN_ROOMS base wire text tensor model kv hub metrics net ride fleet gateway)
 add_custom_target(foreign)
 
 # fak_room(NAME [HEAVY] [USES room...] [LINKS library...] [EXTRA_SOURCES file...]

@@ -16,8 +16,7 @@
 #include "cli/suggest.h"
 #include "cli/verbs.h"
 
-// The program: parses the verb and its flags and runs it. The only place that sees both engine and
-// ride is cli/serve.cc, which binds them.
+// The program: parses the verb and its flags and runs it.
 namespace {
 
 using fak::cli::kWrongUsage;
@@ -161,11 +160,10 @@ int Explain(CLI::App& program, const CLI::ParseError& error) {
   return kWrongUsage;
 }
 
-int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus()>>& runs,
-        const std::string& config_path) {
+int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus()>>& runs) {
   fak::cli::WarnOfUnknownVariables(program);
-  CLI::App& flags = *ParsedVerb(program);
-  if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(flags, config_path); !applied) {
+  if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(*ParsedVerb(program));
+      !applied) {
     fak::cli::PrintError(applied.error());
     return kWrongUsage;
   }
@@ -201,10 +199,8 @@ int ParseAndRun(int argc, char** argv) {
   program.formatter(std::make_shared<HelpFormatter>());
   program.require_subcommand(1);
   program.fallthrough();  // --config may also follow the verb
-  std::string config_path;
   program
-      .add_option("--config", config_path,
-                  "TOML file with a table a verb (default: ~/.config/fak/config.toml)")
+      .add_option("--config", "TOML file with a table a verb (default: ~/.config/fak/config.toml)")
       ->envname("FAK_CONFIG");
   program.footer(
       "fak help VERB, or fak VERB --help, shows a verb's flags and an example. Flags also come\n"
@@ -227,7 +223,7 @@ int ParseAndRun(int argc, char** argv) {
     return Explain(program, error);
   }
   try {
-    return Run(program, runs, config_path);
+    return Run(program, runs);
   } catch (const std::system_error& error) {  // std::thread has no other way to say it
     std::fprintf(stderr, "fak: the system starts no more threads: %s\n",
                  error.code().message().c_str());

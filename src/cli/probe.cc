@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/key_file.h"
 #include "base/printable.h"
 #include "base/strings.h"
 #include "base/utf8.h"

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/key_file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -20,16 +21,18 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "cli/driver_maker.h"
 #include "cli/engine_flags.h"
 #include "cli/number_flag.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
-#include "engine/native_driver.h"
+#include "fleet/fleet_file.h"
 #include "gateway/gateway.h"
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
 #include "ride/adapter.h"
+#include "ride/upstream_spec.h"
 
 namespace fak::cli {
 namespace {
@@ -43,6 +46,7 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
   UpstreamFlags upstream;
+  std::vector<driver::ReplicaSpec> replicas;  // at least one: what is served
   std::vector<std::string> served_model_names;
   std::vector<std::string> api_keys;
   std::string keys_file;
@@ -60,13 +64,14 @@ struct ServeFlags {
   double request_timeout_s = 0;
   int shutdown_timeout_s = 30;
   int shutdown_settle_ms = 500;
+
+  bool native() const { return replicas.front().engine == driver::kNativeEngine; }
 };
 
 // What answers, and what the gateway knows of its model.
 struct Served {
   std::unique_ptr<driver::EngineDriver> driver;
   std::vector<std::string> names;
-  std::shared_ptr<const text::ModelCard> maybe_card;
   std::shared_ptr<metrics::Emitter> emitter;
   std::string about;    // of the ready line
   std::string why_not;  // ready; empty: it is
@@ -143,9 +148,49 @@ Status RefuseTypedModel(const ServeFlags& flags) {
               "--upstream");
 }
 
+// Whether a replica of the fleet file can be one.
+Status CompleteReplica(driver::ReplicaSpec& spec) {
+  if (spec.engine != driver::kNativeEngine) {
+    TRY(ride::CompleteSpec(spec, spec.url));
+    return ride::UpstreamDriver::Check(spec);
+  }
+  if (!spec.url.empty()) {
+    return Fail(Code::kInvalidArgument, "a model that is served here has none", "url");
+  }
+  spec.name = spec.name.empty() ? std::string(driver::kNativeEngine) : spec.name;
+  return {};
+}
+
+// The upstreams or the model that flags name, else the fleet file's replicas, else the default
+// model. A model that wasn't typed gives way to replicas, as it does to upstreams.
+Result<std::vector<driver::ReplicaSpec>> ReplicasOf(const ServeFlags& flags, const CLI::App& verb) {
+  TRY_ASSIGN(const std::optional<ConfigTable> file, LoadConfigFile(verb));
+  std::vector<driver::ReplicaSpec> replicas;
+  if (file) {
+    TRY_ASSIGN(replicas, fleet::ReadReplicas(*file, CompleteReplica));
+  }
+  const bool upstreams = !flags.upstream.upstreams.empty();
+  if (!replicas.empty() && (upstreams || flags.model_was_typed)) {
+    std::fprintf(stderr, "fak: the replicas of the TOML file are passed over: %s\n",
+                 upstreams ? "--upstream names others" : "a model was named");
+    replicas.clear();
+  }
+  if (upstreams) {
+    TRY_ASSIGN(replicas, UpstreamSpecs(flags.upstream));
+  }
+  if (replicas.empty()) {
+    replicas.push_back({.name = std::string(driver::kNativeEngine),
+                        .engine = std::string(driver::kNativeEngine),
+                        .model = flags.engine.model});
+  } else if (replicas.front().engine != driver::kNativeEngine) {
+    TRY(ApplyUpstreamFlags(flags.upstream, replicas));
+  }
+  return replicas;
+}
+
 // A flag that is taken does what it says, and no engine but ours reads these.
 Status RefuseNativeFlags(const ServeFlags& flags) {
-  if (flags.upstream.upstreams.empty()) {
+  if (flags.native()) {
     return {};
   }
   const std::vector<const CLI::Option*>& typed = flags.typed_native_options;
@@ -154,34 +199,22 @@ Status RefuseNativeFlags(const ServeFlags& flags) {
       const bool was_typed = std::find(typed.begin(), typed.end(), option) != typed.end();
       return Fail(Code::kInvalidArgument,
                   SourceOf(*option, was_typed) +
-                      ": is for a model that is served here, and changes nothing in front of "
-                      "--upstream " +
-                      flags.upstream.upstreams.front() +
-                      "; leave it out, or give it to that engine",
+                      ": is for a model that is served here, and changes nothing in front of " +
+                      flags.replicas.front().url + "; leave it out, or give it to that engine",
                   "--upstream");
     }
   }
   return {};
 }
 
-Result<Served> MakeNative(const ServeFlags& flags, metrics::Registry& metrics,
-                          const std::atomic<bool>& stop) {
-  TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model, &stop));
-  TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
+Result<Served> MakeNative(const ServeFlags& flags, DriverMaker& maker) {
   Served served;
-  served.names =
-      flags.served_model_names.empty() ? std::vector{model.name} : flags.served_model_names;
+  TRY_ASSIGN(served.driver, maker.Make(flags.replicas.front()));
+  const auto capabilities = served.driver->capabilities();
+  served.names = capabilities->models;
   served.maybe_model = served.names.front();
-  served.maybe_card = loaded.card;
-  served.emitter =
-      metrics.MakeEmitter({.worker = "native", .engine = "fak", .model = served.names.front()});
-  const tensor::BackendInfo info = loaded.backend->info();
-  served.about = served.names.front() + ", " + info.name + " " + info.isa + ", " +
-                 std::to_string(info.threads) + " threads, context " +
-                 std::to_string(loaded.plan.context) + ", KV " + FormatBytes(loaded.plan.kv);
-  served.driver = std::make_unique<engine::NativeDriver>(
-      std::move(loaded), engine::NativeDriverOptions{.served_names = served.names}, Clock::Real(),
-      RandomSource::Real(), served.emitter);
+  served.emitter = maker.maybe_native_emitter();
+  served.about = served.names.front() + ", " + capabilities->about;
   return served;
 }
 
@@ -194,20 +227,19 @@ void GiveLargeBlocksBack() {
 #endif
 }
 
-Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics,
-                          net::EventLoop& loop) {
+Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, DriverMaker& maker) {
   constexpr int kMsPerSecond = 1000;
   GiveLargeBlocksBack();
   Served served;
   served.names = flags.served_model_names;
   TRY_ASSIGN(StartedUpstreams started,
-             StartUpstreams(flags.upstream, flags.served_model_names, metrics, loop));
+             StartUpstreams(flags.replicas, flags.served_model_names, maker));
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
   served.emitter = metrics.MakeEmitter({.worker = "gateway",  // of no upstream in particular
                                         .engine = capabilities->engine,
-                                        .model = flags.upstream.model,
+                                        .model = flags.replicas.front().model,
                                         .source = "gateway"});
   served.about = "in front of " + started.urls;
   const std::string answering = std::to_string(started.answering) + " of " +
@@ -230,7 +262,7 @@ Result<std::unique_ptr<gateway::KvEventPublisher>> PublishKvEvents(const ServeFl
   }
   TRY_ASSIGN(const gateway::KvEventsConfig config,
              gateway::ParseKvEventsConfig(flags.kv_events_config));
-  if (!flags.upstream.upstreams.empty()) {
+  if (!flags.native()) {
     return Fail(Code::kInvalidArgument,
                 "--kv-events-config is for a model that is served here: an upstream publishes its "
                 "own",
@@ -298,8 +330,8 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
   if (!served.maybe_model) {
     return;
   }
-  const bool chats =
-      served.maybe_card == nullptr || served.maybe_card->maybe_chat_template != nullptr;
+  const auto maybe_card = served.driver->maybe_card();
+  const bool chats = maybe_card == nullptr || maybe_card->maybe_chat_template != nullptr;
   std::string key;
   if (!flags.api_keys.empty() || !flags.keys_file.empty()) {
     key = " -H 'Authorization: Bearer YOUR_KEY'";
@@ -418,7 +450,7 @@ void RaiseDescriptorLimit() {
   }
 }
 
-Status Serve(ServeFlags flags) {
+Status Serve(ServeFlags flags, const CLI::App& verb) {
   RaiseDescriptorLimit();
   Latch first_signal;
   Latch second_signal;
@@ -434,6 +466,7 @@ Status Serve(ServeFlags flags) {
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
   TRY(CleanNames(flags));
   TRY(RefuseTypedModel(flags));
+  TRY_ASSIGN(flags.replicas, ReplicasOf(flags, verb));
   TRY(RefuseNativeFlags(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
   TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
@@ -443,14 +476,19 @@ Status Serve(ServeFlags flags) {
 
   TRY_ASSIGN(std::vector<metrics::Slo> slos, ReadSlos(flags));
   metrics::Registry metrics(std::move(slos));
+  DriverMaker maker({.engine = flags.engine,
+                     .served_names = flags.served_model_names,
+                     .ca_file = flags.upstream.ca_file,
+                     .scrape_interval_s = flags.upstream.metrics_scrape_interval_s},
+                    metrics, loop, stop);
   std::string kv_event_sources;
   std::unique_ptr<gateway::KvEventPublisher> kv_events;  // the driver calls it, so it goes later
-  TRY_ASSIGN(Served served, flags.upstream.upstreams.empty() ? MakeNative(flags, metrics, stop)
-                                                             : MakeRidden(flags, metrics, loop));
+  TRY_ASSIGN(Served served,
+             flags.native() ? MakeNative(flags, maker) : MakeRidden(flags, metrics, maker));
   TRY_ASSIGN(kv_events, PublishKvEvents(flags, *served.driver, kv_event_sources));
   TRY(served.driver->Start());
   gateway::Gateway front({.served_names = served.names,
-                          .maybe_card = served.maybe_card,
+                          .maybe_card = served.driver->maybe_card(),
                           .keys = std::move(keys),
                           .trust_request_chat_template = flags.trust_request_chat_template,
                           .cors_origin = flags.allowed_origin,
@@ -586,6 +624,14 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
       "With several upstreams a request goes to the one with the fewest open requests of those\n"
       "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.\n"
+      "The TOML file may name them instead (fak serve --config fleet.toml), each in a table:\n"
+      "  [[replica]]\n"
+      "  name = \"a\"                                      default: the URL's host and port\n"
+      "  engine = \"vllm\"                                 default: auto\n"
+      "  url = \"http://10.0.0.5:8000\"\n"
+      "  api-key-file = \"/etc/fak/a.key\"\n"
+      "Further keys: metrics-url, kv-events, data-parallel-rank, allow-fields, allow-headers, and\n"
+      "model where there is one replica; engine = \"native\" serves that model here.\n"
       "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
       "served.\n"
       "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"
@@ -602,8 +648,8 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       }
     }
   });
-  return [flags]() -> ExitStatus {
-    const Status served = Serve(*flags);
+  return [flags, verb]() -> ExitStatus {
+    const Status served = Serve(*flags, *verb);
     return served ? 0 : PrintError(served.error());
   };
 }

@@ -5,11 +5,10 @@
 #include <limits>
 #include <utility>
 
-#include "base/file.h"
+#include "base/key_file.h"
 #include "base/limits.h"
 #include "base/printable.h"
 #include "base/strings.h"
-#include "ride/request_edit.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_kv_events.h"
 #include "ride/upstream_set.h"
@@ -18,12 +17,11 @@
 namespace fak::cli {
 namespace {
 
-Json Names(const std::vector<std::string>& names) {
-  Json::Array list;
-  for (const std::string& name : names) {
-    list.emplace_back(name);
-  }
-  return list;
+void AddToList(Json& options, std::string key, const std::vector<std::string>& texts) {
+  const Json* before = options.Find(key);
+  Json::Array list = before == nullptr ? Json::Array() : before->array();
+  list.insert(list.end(), texts.begin(), texts.end());
+  options.Set(std::move(key), std::move(list));
 }
 
 Status GiveKeys(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
@@ -110,11 +108,7 @@ Status GiveKvEvents(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>
     if (auto endpoint = ride::ParseKvEventEndpoint(owned.second); !endpoint) {
       return Fail(Within("--upstream-kv-events", std::move(endpoint).error()));
     }
-    Json& options = owned.first->options;
-    const Json* before = options.Find("kv_events");
-    Json::Array endpoints = before == nullptr ? Json::Array() : before->array();
-    endpoints.emplace_back(owned.second);
-    options.Set("kv_events", std::move(endpoints));
+    AddToList(owned.first->options, "kv_events", {owned.second});
   }
   return {};
 }
@@ -128,6 +122,7 @@ struct Found {
   ride::UpstreamDriver* driver;
   std::shared_ptr<const ride::Endpoint> maybe_endpoint;  // null: it doesn't answer
   std::vector<std::string> models;                       // that it lists
+  std::string model;  // that it is asked for whatever clients say; empty: none
 
   // An engine that names none may have any.
   bool MayTakeAny() const { return models.empty(); }
@@ -140,23 +135,23 @@ struct Found {
   std::string ListInWords() const { return driver->name() + " lists " + Join(models, ", "); }
 };
 
-Found Find(ride::UpstreamDriver& driver, const std::string& url) {
+Found Find(ride::UpstreamDriver& driver, const driver::ReplicaSpec& spec) {
   constexpr int kWaitMs = 3000;
   const auto probed = driver.WaitForProbe(kWaitMs);
   if (!probed || !driver.Load().ready) {
     const std::string why = probed ? driver.Load().why_not : probed.error().detail;
-    std::fprintf(stderr, "%s (%s)\n", Printable(why).c_str(), url.c_str());
-    return {&driver, nullptr, {}};
+    std::fprintf(stderr, "%s (%s)\n", Printable(why).c_str(), spec.url.c_str());
+    return {&driver, nullptr, {}, spec.model};
   }
   const ride::Endpoint& endpoint = **probed;
   std::fprintf(
       stderr, "upstream %s: %s%s%s at %s (%s); models: %s\n", driver.name().c_str(),
       std::string(endpoint.adapter->engine).c_str(), endpoint.version.empty() ? "" : " ",
-      Printable(endpoint.version).c_str(), url.c_str(), Printable(endpoint.why).c_str(),
+      Printable(endpoint.version).c_str(), spec.url.c_str(), Printable(endpoint.why).c_str(),
       endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", ")).c_str());
   // One that is always asked for the same takes any name.
   const bool any = !endpoint.adapter->default_model.empty();
-  return {&driver, *probed, any ? std::vector<std::string>() : endpoint.models};
+  return {&driver, *probed, any ? std::vector<std::string>() : endpoint.models, spec.model};
 }
 
 std::string ListsInWords(const std::vector<Found>& found) {
@@ -213,18 +208,18 @@ Result<OwnNames> FindOwnNames(const std::vector<std::string>& served_names,
   return own;
 }
 
-void WarnOfModels(const UpstreamFlags& flags, const std::vector<std::string>& served_names,
-                  const std::vector<Found>& found) {
+void WarnOfModels(const std::vector<std::string>& served_names, const std::vector<Found>& found) {
   for (const Found& each : found) {
     if (each.MayTakeAny()) {
       continue;
     }
-    if (!flags.model.empty()) {
-      if (!Contains(each.models, flags.model)) {
+    if (!each.model.empty()) {
+      if (!Contains(each.models, each.model)) {
         std::fprintf(stderr,
-                     "fak: --upstream-model %s: %s, and not that one; unless it takes others too, "
-                     "requests fail until it does\n",
-                     flags.model.c_str(), Printable(each.ListInWords()).c_str());
+                     "fak: %s is to be asked for %s: %s, and not that one; unless it takes others "
+                     "too, requests fail until it does\n",
+                     each.driver->name().c_str(), each.model.c_str(),
+                     Printable(each.ListInWords()).c_str());
       }
     } else if (!served_names.empty() && !each.TakesAnyOf(served_names)) {
       std::fprintf(stderr, "fak: no request will go to %s: it takes none of the names %s\n",
@@ -234,16 +229,16 @@ void WarnOfModels(const UpstreamFlags& flags, const std::vector<std::string>& se
 }
 
 // What a client asks this one for; nullopt: nothing is sure to be answered.
-std::optional<std::string> ChatModelOf(const Found& each, const UpstreamFlags& flags,
+std::optional<std::string> ChatModelOf(const Found& each,
                                        const std::vector<std::string>& served_names) {
   if (each.maybe_endpoint == nullptr ||
       ride::FindRoute(*each.maybe_endpoint->adapter, wire::Surface::kChat) == nullptr) {
     return std::nullopt;
   }
   const std::string first = served_names.empty() ? "" : served_names.front();
-  if (!flags.model.empty()) {
-    return each.MayTakeAny() || Contains(each.models, flags.model)
-               ? std::optional(first.empty() ? flags.model : first)
+  if (!each.model.empty()) {
+    return each.MayTakeAny() || Contains(each.models, each.model)
+               ? std::optional(first.empty() ? each.model : first)
                : std::nullopt;
   }
   if (!first.empty()) {
@@ -252,10 +247,10 @@ std::optional<std::string> ChatModelOf(const Found& each, const UpstreamFlags& f
   return each.models.empty() ? "" : each.models.front();
 }
 
-std::optional<std::string> ChatModel(const std::vector<Found>& found, const UpstreamFlags& flags,
+std::optional<std::string> ChatModel(const std::vector<Found>& found,
                                      const std::vector<std::string>& served_names) {
   for (const Found& each : found) {
-    if (auto model = ChatModelOf(each, flags, served_names)) {
+    if (auto model = ChatModelOf(each, served_names)) {
       return model;
     }
   }
@@ -281,31 +276,6 @@ std::vector<std::string> SplitUpstreams(const std::vector<std::string>& values) 
 
 }  // namespace
 
-Result<std::string> ReadKeyFile(const std::string& path) {
-  TRY_ASSIGN(const std::string text, ReadFile(path, limits::kConfigBytesMax));
-  std::string key(Trim(text.substr(0, text.find('\n'))));
-  if (key.empty()) {
-    return Fail(Code::kInvalidArgument, path + ": the first line should be a key and is empty");
-  }
-  return CleanKey(key, path);
-}
-
-Result<std::string> CleanKey(std::string_view key, const std::string& from) {
-  while (key.ends_with('\n') || key.ends_with('\r')) {  // as $(cat FILE) or a file's last line
-    key.remove_suffix(1);
-  }
-  const bool fits =
-      std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7F; });
-  if (key.empty() || !fits) {
-    return Fail(Code::kInvalidArgument,
-                from + (key.empty() ? " is empty"
-                                    : ": a key is of visible ASCII characters, and this one has "
-                                      "blanks, control characters or others"),
-                from.starts_with("--") ? from : "");
-  }
-  return std::string(key);
-}
-
 Status CheckUpstreams(const UpstreamFlags& flags) {
   for (const std::string& text : SplitUpstreams(flags.upstreams)) {
     TRY(ride::ParseUpstream(text));
@@ -320,11 +290,6 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
                                             std::to_string(limits::kUpstreamsMax) + ", not " +
                                             std::to_string(upstreams.size()));
   }
-  if (upstreams.size() > 1 && !flags.model.empty()) {
-    return Fail(Code::kInvalidArgument,
-                "--upstream-model is for one upstream: several are chosen by the models that they "
-                "list");
-  }
   std::vector<driver::ReplicaSpec> specs;
   for (const std::string& text : upstreams) {
     TRY_ASSIGN(driver::ReplicaSpec spec, ride::ParseUpstream(text));
@@ -334,58 +299,61 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
                     "--upstream " + text + ": another one is called " + spec.name + " already");
       }
     }
-    spec.model = flags.model;
     spec.options = Json::Object{};
-    spec.options.Set("allow_fields", Names(flags.allowed_fields));
-    spec.options.Set("allow_headers", Names(flags.allowed_headers));
     specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
+  if (!flags.model.empty()) {
+    if (specs.size() > 1) {
+      return Fail(
+          Code::kInvalidArgument,
+          "--upstream-model is for one upstream: several are chosen by the models that they list");
+    }
+    specs.front().model = flags.model;
+  }
+  for (driver::ReplicaSpec& spec : specs) {
+    AddToList(spec.options, "allow_fields", flags.allowed_fields);
+    AddToList(spec.options, "allow_headers", flags.allowed_headers);
   }
   TRY(GiveKeys(flags, specs));
   TRY(GiveMetricsUrls(flags, specs));
   TRY(GiveRanks(flags, specs));
-  TRY(GiveKvEvents(flags, specs));
-  return specs;
+  return GiveKvEvents(flags, specs);
 }
 
-Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
+Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                         const std::vector<std::string>& served_names,
-                                        metrics::Registry& metrics, net::EventLoop& request_loop) {
-  constexpr int kMsPerSecond = 1000;
-  TRY_ASSIGN(const std::vector<driver::ReplicaSpec> specs, UpstreamSpecs(flags));
+                                        DriverMaker& maker) {
   std::vector<std::unique_ptr<driver::EngineDriver>> drivers;
-  std::vector<ride::UpstreamDriver*> upstreams;
   for (const driver::ReplicaSpec& spec : specs) {
-    TRY_ASSIGN(std::unique_ptr<ride::UpstreamDriver> made,
-               ride::UpstreamDriver::Make(
-                   spec, {.timeouts = {},
-                          .tls = {.ca_file = flags.ca_file},
-                          .maybe_metrics = &metrics,
-                          .scrape_every_ms = flags.metrics_scrape_interval_s * kMsPerSecond,
-                          .maybe_request_loop = &request_loop}));
+    TRY_ASSIGN(std::unique_ptr<driver::EngineDriver> made, maker.Make(spec));
     TRY(made->Start());
-    upstreams.push_back(made.get());
     drivers.push_back(std::move(made));
   }
+  const std::vector<ride::UpstreamDriver*>& upstreams = maker.upstreams();
   StartedUpstreams started;
   started.count = specs.size();
   std::vector<Found> found;
   for (size_t i = 0; i < specs.size(); ++i) {
     started.urls += (i == 0 ? "" : ", ") + specs[i].url;
-    found.push_back(Find(*upstreams[i], specs[i].url));
+    found.push_back(Find(*upstreams[i], specs[i]));
     if (found.back().maybe_endpoint != nullptr) {
       ++started.answering;
     }
     const int every = upstreams[i]->probe_every_ms();
     started.probe_every_ms = i == 0 ? every : std::min(started.probe_every_ms, every);
   }
-  if (flags.model.empty()) {
+  if (specs.front().model.empty()) {
     TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, found));
     for (ride::UpstreamDriver* upstream : upstreams) {
       upstream->StandFor(own.names, own.model);
     }
   }
-  WarnOfModels(flags, served_names, found);
-  started.maybe_chat_model = ChatModel(found, flags, served_names);
+  WarnOfModels(served_names, found);
+  started.maybe_chat_model = ChatModel(found, served_names);
   started.driver = drivers.size() == 1 ? std::move(drivers.front())
                                        : std::make_unique<ride::UpstreamSet>(std::move(drivers));
   return started;

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/driver_maker.h"
 #include "driver/engine_driver.h"
-#include "metrics/serving.h"
-#include "net/event_loop.h"
 
 namespace fak::cli {
 
@@ -28,20 +27,17 @@ struct UpstreamFlags {
   int metrics_scrape_interval_s = 5;             // 0: never
 };
 
-// A key from a file, which is never logged: its first line.
-[[nodiscard]] Result<std::string> ReadKeyFile(const std::string& path);
-// A key as it was given, without the line end that files and shells add. Blanks and control
-// characters are refused: no client could send them. `from`: what gave it, for the error, which has
-// no key in it.
-[[nodiscard]] Result<std::string> CleanKey(std::string_view key, const std::string& from);
-
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
 
-// One spec an --upstream, with its key and what the operator allows. One value may have several
-// with commas between, as the environment's does. kInvalidArgument: two of one name, a key for
-// nobody, one key or model for several.
+// A spec for each --upstream. One value may have several with commas between, as the environment's
+// does. kInvalidArgument: two of one name, too many.
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags);
+
+// Gives each what the other flags say of it. kInvalidArgument: what is for nobody, one key or model
+// for several, a second where there is one already.
+[[nodiscard]] Status ApplyUpstreamFlags(const UpstreamFlags& flags,
+                                        std::vector<driver::ReplicaSpec>& specs);
 
 struct StartedUpstreams {
   std::unique_ptr<driver::EngineDriver> driver;
@@ -54,13 +50,11 @@ struct StartedUpstreams {
   std::optional<std::string> maybe_chat_model;
 };
 
-// All of them as one driver, started, and measured in `metrics`, which outlives it. Says on stderr
-// what was found behind each, and waits a few seconds for that. request_loop: that the server
-// answers on; outlives it too. served_names: what clients shall call the models; kInvalidArgument
-// for one that can't mean any.
-[[nodiscard]] Result<StartedUpstreams> StartUpstreams(const UpstreamFlags& flags,
+// All of them, made by `maker` and started, as one driver. Says on stderr what was found behind
+// each, and waits a few seconds for that. served_names: what clients shall call the models;
+// kInvalidArgument for one that can't mean any.
+[[nodiscard]] Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                                       const std::vector<std::string>& served_names,
-                                                      metrics::Registry& metrics,
-                                                      net::EventLoop& request_loop);
+                                                      DriverMaker& maker);
 
 }  // namespace fak::cli

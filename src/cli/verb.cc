@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/printable.h"
 #include "cli/suggest.h"
+#include "fleet/fleet_file.h"
 
 namespace fak::cli {
 namespace {
@@ -140,7 +141,9 @@ Status RefuseUnknownKeys(const ConfigTable& table, const std::vector<std::string
 // none.
 Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::App& verb) {
   if (verb.get_parent() == nullptr) {
-    TRY(RefuseUnknownKeys(file, VerbNames(verb), "no verb of fak has that name"));
+    std::vector<std::string> known = VerbNames(verb);
+    known.emplace_back(fleet::kReplicaKey);
+    TRY(RefuseUnknownKeys(file, known, "no verb of fak has that name"));
     return file;
   }
   TRY_ASSIGN(const std::optional<ConfigTable> outer, TableOf(file, *verb.get_parent()));
@@ -156,21 +159,6 @@ Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::A
       *table, inner.empty() ? FlagNames(verb) : inner,
       VerbPath(verb) + (inner.empty() ? " has no such flag" : " has no such verb")));
   return table;
-}
-
-Result<std::optional<ConfigTable>> LoadTable(const std::string& config_path, const CLI::App& verb) {
-  const std::string path = config_path.empty() ? DefaultConfigPath() : config_path;
-  if (path.empty()) {
-    return std::nullopt;
-  }
-  const Result<ConfigTable> file = ConfigTable::Load(path);
-  if (!file) {
-    if (file.error().code == Code::kNotFound && config_path.empty()) {
-      return std::nullopt;
-    }
-    return Fail(file.error());
-  }
-  return TableOf(*file, verb);
 }
 
 }  // namespace
@@ -196,8 +184,29 @@ std::vector<std::string> VerbNames(const CLI::App& app) {
   return names;
 }
 
-Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path) {
-  TRY_ASSIGN(const std::optional<ConfigTable> table, LoadTable(config_path, verb));
+Result<std::optional<ConfigTable>> LoadConfigFile(const CLI::App& verb) {
+  const CLI::App* program = &verb;
+  while (program->get_parent() != nullptr) {
+    program = program->get_parent();
+  }
+  const std::string named = program->get_option("--config")->as<std::string>();
+  const std::string path = named.empty() ? DefaultConfigPath() : named;
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  Result<ConfigTable> file = ConfigTable::Load(path);
+  if (!file && file.error().code == Code::kNotFound && named.empty()) {
+    return std::nullopt;
+  }
+  return file;
+}
+
+Status ApplyEnvironmentAndFile(CLI::App& verb) {
+  TRY_ASSIGN(const std::optional<ConfigTable> file, LoadConfigFile(verb));
+  std::optional<ConfigTable> table;
+  if (file) {
+    TRY_ASSIGN(table, TableOf(*file, verb));
+  }
   for (CLI::Option* option : verb.get_options([](const CLI::Option*) { return true; })) {
     if (option->count() > 0) {
       continue;

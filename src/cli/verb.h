@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/config.h"
 #include "base/result.h"
 
 namespace CLI {
@@ -40,12 +42,16 @@ std::string VerbPath(const CLI::App& verb);
 // Of the verbs inside; empty for most.
 std::vector<std::string> VerbNames(const CLI::App& app);
 
+// The TOML file: that of --config, else $XDG_CONFIG_HOME/fak/config.toml; nullopt where there is
+// none. It has a table a verb ([bench.model] is that of "bench model") and the fleet's replicas.
+// Errors name its line.
+[[nodiscard]] Result<std::optional<ConfigTable>> LoadConfigFile(const CLI::App& verb);
+
 // Flags have three sources: the command line, then FAK_<NAME> in the environment, then the table of
-// the verb in the TOML file (--config, else $XDG_CONFIG_HOME/fak/config.toml if there is one);
-// [bench.model] is the table of "bench model". Every long name of a flag is one in all three. Fills
-// the options that the command line left out.
+// the verb in the TOML file. Every long name of a flag is one in all three. Fills the options that
+// the command line left out.
 // Errors name the variable or the file's line. docs/decisions/0007-flags.md.
-[[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb, const std::string& config_path);
+[[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb);
 
 // Where a flag got its value from, once that has run: "--threads" where it was `typed`,
 // "FAK_THREADS in the environment", or "threads in the TOML file".

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "driver/prepared.h"
+#include "text/model_card.h"
 #include "wire/event.h"
 #include "wire/kv_event.h"
 
@@ -24,6 +25,7 @@ namespace fak::driver {
 struct Capabilities {
   std::string engine;   // "fak", "vllm", "openai" ...
   std::string version;  // of the engine; empty: not known
+  std::string about;    // how it runs, for a person: "cpu avx2, 2 threads ..."; empty: not known
   std::vector<std::string> models;
   int32_t context_length = 0;  // 0: not known
   bool native = false;         // takes tokens, emits neutral events only
@@ -188,13 +190,15 @@ class EngineDriver {
   // Ends everything: open requests get Failed{kUnavailable}. Joins the driver's threads.
   virtual void Stop() = 0;
 
+  // What turns for it are prepared with; null: it takes them as text. Any thread.
+  virtual std::shared_ptr<const text::ModelCard> maybe_card() const { return nullptr; }
   virtual CacheControl* maybe_cache_control() { return nullptr; }
   virtual SleepControl* maybe_sleep_control() { return nullptr; }
   virtual RemoteTokenizer* maybe_tokenizer() { return nullptr; }
   virtual KvEventSource* maybe_kv_events() { return nullptr; }
 };
 
-// One entry of the fleet: everything needed to make a driver for it.
+// One replica: everything that a DriverFactory needs to make a driver for it.
 struct ReplicaSpec {
   std::string name = {};
   std::string engine = {};   // "native", "auto", "openai", "vllm" ...
@@ -203,7 +207,10 @@ struct ReplicaSpec {
   std::string api_key = {};  // never logged
   // Ridden: where the engine shows its metrics when not at /metrics of its URL. Gets no key.
   std::string metrics_url = {};
-  Json options = {};  // engine-specific table of the fleet file, null when none
+  Json options = {};  // what only some engines know, by name; null when none
 };
+
+// The engine of a replica that is served in this process.
+inline constexpr std::string_view kNativeEngine = "native";
 
 }  // namespace fak::driver

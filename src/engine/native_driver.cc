@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/strings.h"
 #include "base/version.h"
 
 namespace fak::engine {
@@ -37,6 +38,10 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
   auto capabilities = std::make_shared<driver::Capabilities>();
   capabilities->engine = "fak";
   capabilities->version = kVersion;
+  const tensor::BackendInfo info = engine_.backend->info();
+  capabilities->about = info.name + " " + info.isa + ", " + std::to_string(info.threads) +
+                        " threads, context " + std::to_string(engine_.plan.context) + ", KV " +
+                        FormatBytes(engine_.plan.kv);
   capabilities->models = options_.served_names;
   capabilities->context_length = static_cast<int32_t>(engine_.plan.context);
   capabilities->native = true;

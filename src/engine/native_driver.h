@@ -55,6 +55,7 @@ class NativeDriver final : public driver::EngineDriver,
   Status Start() override;
   void Drain(std::function<void()> done) override;
   void Stop() override;
+  std::shared_ptr<const text::ModelCard> maybe_card() const override { return engine_.card; }
   driver::CacheControl* maybe_cache_control() override { return this; }
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;

@@ -55,8 +55,12 @@ Result<SpecOptions> ReadOptions(const driver::ReplicaSpec& spec) {
       std::vector<std::string> texts;
       TRY(ReadNames(key, value, texts));
       for (const std::string& text : texts) {
-        TRY_ASSIGN(KvEventEndpoint endpoint, ParseKvEventEndpoint(text));
-        options.kv_events.push_back(std::move(endpoint));
+        auto endpoint = ParseKvEventEndpoint(text);
+        if (!endpoint) {
+          endpoint.error().field = key;
+          return Fail(std::move(endpoint).error());
+        }
+        options.kv_events.push_back(*std::move(endpoint));
       }
     } else {
       return Fail(Code::kInvalidArgument, "an upstream has no option " + key, key);
@@ -119,17 +123,19 @@ std::optional<Error> CheckServed(const Adapter& adapter, const Endpoint* maybe_e
 
 }  // namespace
 
-Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::ReplicaSpec& spec,
-                                                             UpstreamOptions options) {
-  TRY_ASSIGN(UpstreamTarget target, UpstreamTarget::Parse(spec.url, spec.api_key));
-  TRY_ASSIGN(SpecOptions said, ReadOptions(spec));
+Status UpstreamDriver::Check(const driver::ReplicaSpec& spec) {
+  TRY(UpstreamTarget::Parse(spec.url, spec.api_key));
+  TRY_ASSIGN(const SpecOptions said, ReadOptions(spec));
   const Adapter* maybe_adapter = FindAdapter(spec.engine);
   if (maybe_adapter == nullptr && !spec.engine.empty() && spec.engine != "auto") {
     return Fail(Code::kInvalidArgument,
-                "no engine " + spec.engine + ": there are auto, " + AdapterNames());
+                "no engine " + spec.engine + ": there are auto, " + AdapterNames(), "engine");
   }
   if (!spec.metrics_url.empty()) {
-    TRY(net::ParseUrl(spec.metrics_url));
+    if (auto url = net::ParseUrl(spec.metrics_url); !url) {
+      url.error().field = "metrics_url";
+      return Fail(std::move(url).error());
+    }
   }
   if (said.policy.rank && (maybe_adapter == nullptr || maybe_adapter->rank_header.empty())) {
     return Fail(Code::kInvalidArgument,
@@ -144,6 +150,15 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
     return Fail(Code::kInvalidArgument,
                 "an upstream of the kind " + spec.engine + " publishes no KV events", "kv_events");
   }
+  return {};
+}
+
+Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::ReplicaSpec& spec,
+                                                             UpstreamOptions options) {
+  TRY(Check(spec));
+  TRY_ASSIGN(UpstreamTarget target, UpstreamTarget::Parse(spec.url, spec.api_key));
+  TRY_ASSIGN(SpecOptions said, ReadOptions(spec));
+  const Adapter* maybe_adapter = FindAdapter(spec.engine);
   target.timeouts = options.timeouts;
   target.call_ms = options.call_ms;
   std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(

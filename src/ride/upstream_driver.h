@@ -59,7 +59,10 @@ class UpstreamDriver final : public driver::EngineDriver,
  public:
   // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
   // allow_fields, allow_headers (lists of names), data_parallel_rank, kv_events (a list of
-  // ParseKvEventEndpoint()'s texts). kInvalidArgument says what of it is wrong.
+  // ParseKvEventEndpoint()'s texts). kInvalidArgument says what of it is wrong, with the member as
+  // its field.
+  [[nodiscard]] static Status Check(const driver::ReplicaSpec& spec);
+  // Of a spec that passes Check().
   [[nodiscard]] static Result<std::unique_ptr<UpstreamDriver>> Make(const driver::ReplicaSpec& spec,
                                                                     UpstreamOptions options);
   ~UpstreamDriver() override;

@@ -9,11 +9,26 @@
 namespace fak::ride {
 namespace {
 
-bool IsName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+Status CheckName(std::string_view name, const std::string& text) {
+  const bool fits = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
            c == '_' || c == '.';
   });
+  return fits ? Status()
+              : Fail(Code::kInvalidArgument,
+                     text + ": a name is letters, digits, \"-\", \"_\" and \".\"", "name");
+}
+
+// A query isn't quoted: it is likely to hold a key.
+Status RefuseQuery(const std::string& text) {
+  const size_t query = text.find('?');
+  return query == std::string::npos
+             ? Status()
+             : Fail(Code::kInvalidArgument,
+                    text.substr(0, query) +
+                        ": an upstream's URL has no query (\"?...\"); a key goes into "
+                        "--upstream-api-key-file",
+                    "url");
 }
 
 // The part of a path that clients append to a base URL, where one was pasted with it; empty: none.
@@ -34,16 +49,37 @@ std::string_view PastedEndpoint(std::string_view path) {
 
 }  // namespace
 
+Status CompleteSpec(driver::ReplicaSpec& spec, const std::string& text) {
+  TRY(RefuseQuery(spec.url));
+  if (!spec.name.empty()) {
+    TRY(CheckName(spec.name, text));
+  }
+  if (spec.engine != "auto" && FindAdapter(spec.engine) == nullptr) {
+    return Fail(Code::kInvalidArgument,
+                text + ": no engine " + spec.engine + "; there are auto, " + AdapterNames(),
+                "engine");
+  }
+  auto url = net::ParseUrl(spec.url);
+  if (!url) {
+    url.error().field = "url";
+    return Fail(std::move(url).error());
+  }
+  if (const std::string_view endpoint = PastedEndpoint(url->target); !endpoint.empty()) {
+    return Fail(Code::kInvalidArgument,
+                text + ": leave out " + std::string(endpoint) +
+                    ": each request's own path follows this URL",
+                "url");
+  }
+  if (spec.name.empty()) {
+    spec.name = url->origin.HostHeader();
+  }
+  return {};
+}
+
 Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
   driver::ReplicaSpec spec;
-  if (const size_t query = text.find('?'); query != std::string::npos) {
-    // Not quoted: it is likely to hold a key.
-    return Fail(Code::kInvalidArgument,
-                text.substr(0, query) +
-                    ": an upstream's URL has no query (\"?...\"); a key goes into "
-                    "--upstream-api-key-file");
-  }
   std::string_view rest = text;
+  TRY(RefuseQuery(text));
   const size_t scheme = rest.find("://");
   if (scheme == std::string_view::npos) {
     const size_t host = text.find_last_of("=+") + 1;  // 0 when there is neither
@@ -56,10 +92,7 @@ Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
   if (const size_t equals = rest.substr(0, scheme).find('='); equals != std::string_view::npos) {
     spec.name = rest.substr(0, equals);
     rest.remove_prefix(equals + 1);
-    if (!IsName(spec.name)) {
-      return Fail(Code::kInvalidArgument,
-                  text + ": a name is letters, digits, " + "\"-\", \"_\" and \".\"");
-    }
+    TRY(CheckName(spec.name, text));
   }
   spec.engine = "auto";
   if (const size_t plus = rest.substr(0, rest.find("://")).find('+');
@@ -67,19 +100,8 @@ Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {
     spec.engine = rest.substr(0, plus);
     rest.remove_prefix(plus + 1);
   }
-  if (spec.engine != "auto" && FindAdapter(spec.engine) == nullptr) {
-    return Fail(Code::kInvalidArgument,
-                text + ": no engine " + spec.engine + "; there are auto, " + AdapterNames());
-  }
   spec.url = rest;
-  TRY_ASSIGN(const net::Url url, net::ParseUrl(spec.url));
-  if (const std::string_view endpoint = PastedEndpoint(url.target); !endpoint.empty()) {
-    return Fail(Code::kInvalidArgument, text + ": leave out " + std::string(endpoint) +
-                                            ": each request's own path follows this URL");
-  }
-  if (spec.name.empty()) {
-    spec.name = url.origin.HostHeader();
-  }
+  TRY(CompleteSpec(spec, text));
   return spec;
 }
 

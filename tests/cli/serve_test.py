@@ -269,7 +269,7 @@ class Serve(support.CliTest):
         self.assertIn('"model":"m"', self.paste(server))
         server = self.start("serve", "--upstream", upstream.url, "--upstream-model", "nosuch", "--port", "0",
                             "--shutdown-settle", "0")
-        self.assertIn("m, o", self.line_of(server, "--upstream-model nosuch"))
+        self.assertIn("m, o", self.line_of(server, "is to be asked for nosuch"))
         self.line_of(server, "is ready on")
         server.send_signal(signal.SIGTERM)
         self.assertNotIn("try:", server.communicate(timeout=support.PATIENCE_S)[1])
@@ -288,6 +288,47 @@ class Serve(support.CliTest):
         self.line_of(server, "upstream a: ")
         self.line_of(server, "upstream b: ")
         self.line_of(server, "is ready on")
+
+    def fleet_file(self, text):
+        path = self.folder / "fleet.toml"
+        path.write_text(text)
+        return path
+
+    def test_replicas_of_a_fleet_file(self):
+        a, b = (support.UpstreamStandIn(self, [name]) for name in "mo")
+        file = self.fleet_file(f'[serve]\nport = 0\n[[replica]]\nname = "a"\nurl = "{a.url}"\n'
+                               f'[[replica]]\nengine = "openai"\nurl = "{b.url}"\n')
+        server = self.start("serve", "--config", file, env={"FAK_MODEL": "other.gguf"})
+        self.assertIn("models: m", self.line_of(server, "upstream a: "))
+        self.assertIn("openai at", self.line_of(server, f"upstream {b.url.split('//')[1]}: "))
+        self.line_of(server, f"in front of {a.url}, {b.url}")
+        server.kill()
+        for words in (["--upstream", f"x={b.url}", "--served-model-name", "o"], [self.model]):
+            server = self.start("serve", *words, "--config", file)
+            self.line_of(server, "the replicas of the TOML file are passed over")
+            self.assertNotIn(a.url, self.line_of(server, "is ready on"))
+            server.kill()
+
+    def test_a_native_replica_of_a_fleet_file(self):
+        file = self.fleet_file('[serve]\nport = 0\nmax-model-len = 64\n'
+                               f'[[replica]]\nengine = "native"\nmodel = "{self.model}"\n')
+        server = self.start("serve", "--config", file)
+        self.assertIn("context 64", self.line_of(server, "is ready on"))
+
+    def test_a_fleet_file_that_is_wrong_is_refused_with_the_place(self):
+        for text, said in (
+                ('[[replica]]\nurl = "http://127.0.0.1:1/?key=secret"\n', "fleet.toml:2:7: replica[0].url: "),
+                ('[[replica]]\nname = "a b"\nurl = "http://h"\n', "fleet.toml:2:8: replica[0].name: "),
+                ('[[replica]]\nname = "a"\n', "fleet.toml:1:1: replica[0].url: "),
+                ('[[replica]]\nengine = "tgi"\nurl = "http://h"\n', "fleet.toml:2:10: replica[0].engine: "),
+                ('[[replica]]\nengine = "native"\nurl = "http://h"\n', "fleet.toml:3:7: replica[0].url: "),
+                ('[[replica]]\nurl = "http://h"\ndata-parallel-rank = 1\n',
+                 "fleet.toml:3:22: replica[0].data-parallel-rank: "),
+                ('[[replica]]\nurl = "http://h"\nkv-events = ["x"]\n', "fleet.toml:3:13: replica[0].kv-events: "),
+                ('[[replica]]\nurl = "http://h"\nmetrics-url = "x"\n', "fleet.toml:3:15: replica[0].metrics-url: ")):
+            wrong = self.refused("--config", self.fleet_file(text))
+            self.assertIn(said, wrong)
+            self.assertNotIn("secret", wrong)
 
     def test_one_metrics_url_and_one_rank_an_upstream(self):
         upstream = ["--upstream", "a=vllm+http://127.0.0.1:1"]

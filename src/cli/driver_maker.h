@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/engine_flags.h"
+#include "driver/driver_factory.h"
+#include "metrics/serving.h"
+#include "net/event_loop.h"
+#include "ride/upstream_driver.h"
+
+namespace fak::cli {
+
+struct DriverMakerOptions {
+  EngineFlags engine;                     // of a native driver, but for its model
+  std::vector<std::string> served_names;  // of a native one; empty: the model's own
+  std::string ca_file;                    // of ridden ones
+  int scrape_interval_s = 0;
+};
+
+// The program's factory: the only place that sees both engine and ride.
+class DriverMaker final : public driver::DriverFactory {
+ public:
+  // The references outlive the maker and what it makes. request_loop: that the server answers on.
+  // cancel: ends the pull of a model.
+  DriverMaker(DriverMakerOptions options, metrics::Registry& metrics, net::EventLoop& request_loop,
+              const std::atomic<bool>& cancel);
+
+  // Says on stderr what card and memory of a native one were found to need.
+  Result<std::unique_ptr<driver::EngineDriver>> Make(const driver::ReplicaSpec& spec) override;
+
+  // Of the ridden drivers that were made, in their order.
+  const std::vector<ride::UpstreamDriver*>& upstreams() const { return upstreams_; }
+  // What the native driver counts in; null: none was made.
+  std::shared_ptr<metrics::Emitter> maybe_native_emitter() const { return maybe_native_emitter_; }
+
+ private:
+  Result<std::unique_ptr<driver::EngineDriver>> MakeNative(const driver::ReplicaSpec& spec);
+  Result<std::unique_ptr<driver::EngineDriver>> MakeRidden(const driver::ReplicaSpec& spec);
+
+  const DriverMakerOptions options_;
+  metrics::Registry& metrics_;
+  net::EventLoop& request_loop_;
+  const std::atomic<bool>& cancel_;
+  std::vector<ride::UpstreamDriver*> upstreams_;
+  std::shared_ptr<metrics::Emitter> maybe_native_emitter_;
+};
+
+}  // namespace fak::cli

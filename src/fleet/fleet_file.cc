@@ -1,0 +1,103 @@
+#include "fleet/fleet_file.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/json.h"
+#include "base/key_file.h"
+#include "base/limits.h"
+
+namespace fak::fleet {
+namespace {
+
+// A key of the table and what it is in ReplicaSpec::options.
+constexpr std::pair<std::string_view, std::string_view> kLists[] = {
+    {"kv-events", "kv_events"},
+    {"allow-fields", "allow_fields"},
+    {"allow-headers", "allow_headers"},
+};
+
+Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
+  spec.options = Json::Object{};
+  for (const auto& [key, option] : kLists) {
+    TRY_ASSIGN(const auto texts, table.Strings(key));
+    if (texts) {
+      spec.options.Set(std::string(option), Json::Array(texts->begin(), texts->end()));
+    }
+  }
+  TRY_ASSIGN(const std::optional<int64_t> rank, table.Int("data-parallel-rank"));
+  if (rank) {
+    spec.options.Set("data_parallel_rank", *rank);
+  }
+  return {};
+}
+
+Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
+  TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "api-key-file", "metrics-url",
+                               "kv-events", "data-parallel-rank", "allow-fields",
+                               "allow-headers"}));
+  driver::ReplicaSpec spec;
+  const auto read = [&table](std::string_view key, std::string& text) -> Status {
+    TRY_ASSIGN(std::optional<std::string> given, table.String(key));
+    if (given && given->empty()) {
+      return Fail(table.ErrorAt(key, "is empty"));
+    }
+    text = std::move(given).value_or(std::move(text));
+    return {};
+  };
+  spec.engine = "auto";
+  TRY(read("name", spec.name));
+  TRY(read("engine", spec.engine));
+  TRY(read("url", spec.url));
+  TRY(read("model", spec.model));
+  TRY(read("metrics-url", spec.metrics_url));
+  std::string key_file;
+  TRY(read("api-key-file", key_file));
+  if (!key_file.empty()) {
+    auto key = ReadKeyFile(key_file);
+    if (!key) {
+      return Fail(table.ErrorAt("api-key-file", key.error().detail));
+    }
+    spec.api_key = *std::move(key);
+  }
+  TRY(ReadOptions(table, spec));
+  return spec;
+}
+
+}  // namespace
+
+Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
+    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete) {
+  TRY_ASSIGN(const std::vector<ConfigTable> tables, file.Tables(kReplicaKey));
+  if (tables.size() > limits::kUpstreamsMax) {
+    return Fail(tables[limits::kUpstreamsMax].ErrorAt(
+        "", "at most " + std::to_string(limits::kUpstreamsMax) + " replicas"));
+  }
+  std::vector<driver::ReplicaSpec> specs;
+  for (const ConfigTable& table : tables) {
+    TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplica(table));
+    if (const Status completed = complete(spec); !completed) {
+      std::string key = completed.error().field;
+      std::replace(key.begin(), key.end(), '_', '-');
+      return Fail(table.ErrorAt(key, completed.error().detail));
+    }
+    if (tables.size() > 1 && spec.engine == driver::kNativeEngine) {
+      return Fail(table.ErrorAt("engine", "a native replica has to be the only one"));
+    }
+    if (tables.size() > 1 && !spec.model.empty()) {
+      return Fail(table.ErrorAt(
+          "model", "is for a replica alone: of several each gets the models that it lists"));
+    }
+    const bool taken = std::any_of(specs.begin(), specs.end(),
+                                   [&spec](const auto& other) { return other.name == spec.name; });
+    if (taken) {
+      return Fail(table.ErrorAt("name", "another replica is called " + spec.name + " already"));
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace fak::fleet

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "driver/engine_driver.h"
+
+namespace fak::fleet {
+
+// Its tables in the TOML file, beside those of the program's verbs.
+inline constexpr std::string_view kReplicaKey = "replica";
+
+// The replicas of a fleet file, in its order; none where it has none.
+//   [[replica]]
+//   name = "a"                        # default: the URL's host and port
+//   engine = "vllm"                   # default: "auto"; "native": a model served here
+//   url = "http://10.0.0.5:8000"      # or, native, none
+//   model = "smollm2"                 # native: which; else what the engine is asked for. Of one
+//   only api-key-file = "/etc/fak/a.key"   # its first line metrics-url =
+//   "http://10.0.0.5:9000/metrics" kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
+//   data-parallel-rank = 0
+//   allow-fields = ["nvext.agent_hints"]
+//   allow-headers = ["x-tier"]
+// `complete` says whether a replica can be one, and fills in what was left out; an error's field is
+// the key at fault. All errors start with "file:line:column:". kInvalidArgument: two of one name, a
+// native one among several, more than limits::kUpstreamsMax.
+[[nodiscard]] Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
+    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
+
+}  // namespace fak::fleet
