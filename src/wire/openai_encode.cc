@@ -10,10 +10,10 @@ namespace fak::wire {
 OpenAiStream::OpenAiStream(AnswerHead head, const Turn& turn)
     : head_(std::move(head)), turn_(turn) {}
 
-JsonWriter OpenAiStream::BeginChunk() {
+JsonWriter OpenAiStream::BeginChunk(std::string& out) {
   const bool chat = turn_.surface == Surface::kChat;
-  chunk_.clear();
-  JsonWriter json(chunk_);
+  out += "data: ";  // one such line: JSON text of ours has no ends of line
+  JsonWriter json(out);
   json.BeginObject();
   json.Key("id").String(head_.id);
   json.Key("object").String(chat ? "chat.completion.chunk" : "text_completion");
@@ -41,13 +41,13 @@ void OpenAiStream::EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::st
     json.Key("usage").Null();  // as OpenAI has it: the last chunk alone carries it
   }
   json.EndObject();
-  AppendSseData(out, chunk_);
+  out += "\n\n";
 }
 
 OpenAiStream::ChoiceState& OpenAiStream::Begin(int32_t choice, std::string& out) {
   ChoiceState& state = choices_[choice];
   if (turn_.surface == Surface::kChat && !state.begun) {
-    JsonWriter json = BeginChunk();
+    JsonWriter json = BeginChunk(out);
     json.BeginObject().Key("index").Int(choice).Key("delta").BeginObject();
     json.Key("role").String("assistant").Key("content").String("");
     json.EndObject().Key("logprobs").Null().Key("finish_reason").Null();
@@ -62,7 +62,7 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
     return;
   }
   ChoiceState& state = Begin(echo.choice, out);
-  JsonWriter json = BeginChunk();
+  JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(echo.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().Key("content").String(echo.text).EndObject();
@@ -86,7 +86,7 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
   if (delta.text.empty() && delta.logprobs.empty()) {
     return;
   }
-  JsonWriter json = BeginChunk();
+  JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(delta.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().Key("content").String(delta.text).EndObject();
@@ -110,12 +110,14 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
   }
   json.EndObject();
   EndChunk(json, &state, out);
-  state.characters += CountCharacters(delta.text);
+  if (turn_.surface != Surface::kChat) {
+    state.characters += CountCharacters(delta.text);
+  }
 }
 
 void OpenAiStream::Encode(const ReasoningDelta& delta, std::string& out) {
   ChoiceState& state = Begin(delta.choice, out);
-  JsonWriter json = BeginChunk();
+  JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
   json.Key("reasoning_content").String(delta.text).EndObject();
   json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
@@ -124,7 +126,7 @@ void OpenAiStream::Encode(const ReasoningDelta& delta, std::string& out) {
 
 void OpenAiStream::Encode(const ToolCallDelta& delta, std::string& out) {
   ChoiceState& state = Begin(delta.choice, out);
-  JsonWriter json = BeginChunk();
+  JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(delta.choice).Key("delta").BeginObject();
   json.Key("tool_calls").BeginArray().BeginObject().Key("index").Int(delta.index);
   if (!delta.id.empty()) {
@@ -141,7 +143,7 @@ void OpenAiStream::Encode(const ToolCallDelta& delta, std::string& out) {
 
 void OpenAiStream::Encode(const Finish& finish, std::string& out) {
   ChoiceState& state = Begin(finish.choice, out);
-  JsonWriter json = BeginChunk();
+  JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(finish.choice);
   if (turn_.surface == Surface::kChat) {
     json.Key("delta").BeginObject().EndObject();
@@ -167,7 +169,7 @@ void OpenAiStream::Encode(const Event& event, std::string& out) {
     AppendSseData(out, raw->json);
   } else if (std::holds_alternative<Done>(event)) {
     if (!raw_ && turn_.stream_include_usage && usage_) {
-      JsonWriter json = BeginChunk();
+      JsonWriter json = BeginChunk(out);
       EndChunk(json, nullptr, out);
     }
     out += kSseDone;

@@ -47,16 +47,15 @@ class OpenAiStream {
   void Encode(const Finish& finish, std::string& out);
   // In a chat the first chunk of a choice holds its role alone.
   ChoiceState& Begin(int32_t choice, std::string& out);
-  // A writer on chunk_, inside "choices".
-  JsonWriter BeginChunk();
-  // What stands behind "choices", and the framing. The first chunk of a choice carries the seed; a
-  // chunk without choices carries the usage.
+  // Starts an event and gives a writer on it, inside "choices".
+  JsonWriter BeginChunk(std::string& out);
+  // What stands behind "choices", and the end of the event. The first chunk of a choice carries the
+  // seed; a chunk without choices carries the usage.
   void EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out);
 
   const AnswerHead head_;
   const Turn& turn_;
   std::map<int32_t, ChoiceState> choices_;
-  std::string chunk_;  // the one that is being written; kept for its memory
   Started started_;
   std::optional<Usage> usage_;
   int32_t tokens_sent_ = 0;
