@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/limits.h"
 #include "wire/openai_decode.h"
 #include "wire/openai_encode.h"
@@ -211,6 +213,12 @@ class StreamTest : public ::testing::Test {
   }
   Turn turn_;
 };
+
+TEST_F(StreamTest, KeepsEndsOfLineInTextWithinOneEvent) {
+  const std::string out = Encode({TextDelta{0, "a\n\nb\r\nc", {1}, {}}});
+  EXPECT_THAT(out, HasSubstr(R"({"content":"a\n\nb\r\nc"})"));
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4) << "of two events";
+}
 
 TEST_F(StreamTest, SendsRoleTextFinishAndDone) {
   EXPECT_EQ(
