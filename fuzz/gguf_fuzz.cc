@@ -3,11 +3,8 @@
 // word about prefixes: one that it doesn't ask more for gives the answer that the whole file gives.
 // What is a whole file then goes the way of a model: its shape is within bounds, and its card has a
 // tokenizer that works.
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <span>
@@ -15,6 +12,7 @@
 
 #include "base/limits.h"
 #include "base/result.h"
+#include "base/test_folder.h"
 #include "model/card.h"
 #include "model/shape.h"
 #include "tensor/gguf.h"
@@ -71,25 +69,6 @@ void CheckHead(const GgufHead& head, uint64_t file_bytes) {
   sink = sink + seen;
 }
 
-// The name of a file of this process that goes with it.
-class ScratchFile {
- public:
-  ScratchFile()
-      : path_((std::filesystem::temp_directory_path() /
-               ("fak_gguf_fuzz_" + std::to_string(getpid()) + ".gguf"))
-                  .string()) {}
-  ~ScratchFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
 void CheckShape(const fak::tensor::GgufFile& file) {
   namespace limits = fak::limits;
   const auto shape = fak::model::ReadShape(file);
@@ -125,11 +104,12 @@ void CheckCard(const fak::tensor::GgufFile& file) {
 }
 
 void CheckModel(std::span<const uint8_t> bytes) {
-  static const ScratchFile scratch;
-  std::ofstream(scratch.path(), std::ios::binary | std::ios::trunc)
+  static const fak::TestFolder folder;
+  static const std::string path = folder.Path("model.gguf");
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-  const auto file = fak::tensor::GgufFile::Open(scratch.path());
+  const auto file = fak::tensor::GgufFile::Open(path);
   if (file) {  // no part of a split model
     CheckShape(**file);
     CheckCard(**file);

@@ -1,12 +1,13 @@
 #include "base/file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <span>
+
+#include "base/test_folder.h"
 
 namespace fak {
 namespace {
@@ -15,16 +16,11 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = testing::TempDir() + "fak_file_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~FileTest() override { fs::remove_all(folder_); }
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) const { return folder_.Path(name); }
   void Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(Path(name), std::ios::binary) << bytes;
   }
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(FileTest, ReadsWholeFilesWithinTheBound) {
@@ -47,11 +43,11 @@ TEST_F(FileTest, ReplacesAtomicallyAndLeavesNothingBeside) {
   Write("a", "old");
   ASSERT_TRUE(WriteFileAtomically(Path("a"), "new"));
   EXPECT_EQ(*ReadFile(Path("a"), 10), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
   EXPECT_EQ(WriteFileAtomically(Path("no/a"), "x").error().code, Code::kNotFound);
   fs::create_directory(Path("dir"));
   EXPECT_FALSE(WriteFileAtomically(Path("dir"), "x"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 2);
 }
 
 TEST_F(FileTest, ReadsAtOffsetsAndReportsAShrunkFile) {
@@ -67,7 +63,19 @@ TEST_F(FileTest, ReadsAtOffsetsAndReportsAShrunkFile) {
   ASSERT_TRUE(file->ReadAt(6, bytes));
   fs::resize_file(Path("a"), 8);
   EXPECT_EQ(file->ReadAt(6, bytes).error().code, Code::kDataCorrupt);
-  EXPECT_EQ(RandomAccessFile::Open(folder_).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(RandomAccessFile::Open(folder_.path()).error().code, Code::kInvalidArgument);
+}
+
+TEST(TestFolder, IsItsOwnersAloneAndGoesWithIt) {
+  std::string path;
+  {
+    const TestFolder folder, other;
+    EXPECT_NE(folder.path(), other.path());
+    path = folder.path();
+    EXPECT_TRUE(WriteFileAtomically(folder.Path("a"), "x"));
+    EXPECT_TRUE(fs::exists(path + "/a"));
+  }
+  EXPECT_FALSE(fs::exists(path));
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <unistd.h>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -17,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/test_folder.h"
 #include "engine/loader.h"
 #include "engine/native_driver.h"
 #include "tensor/cpu_backend.h"
@@ -30,7 +29,8 @@ namespace fak::engine {
 // 256 are the bytes in their alphabet's order; matrices wide enough that an order of sums shows.
 inline const std::string& TinyModelPath() {
   struct File {
-    std::string path = ::testing::TempDir() + "fak_engine_" + std::to_string(getpid()) + ".gguf";
+    const TestFolder folder;
+    const std::string path = folder.Path("tiny.gguf");
     File() {
       const tiny::ModelShape shape = {.family = tiny::Family::kLlama,
                                       .layers = 3,
@@ -48,7 +48,6 @@ inline const std::string& TinyModelPath() {
       const Status written = writer.Write(path);
       CHECK(written.has_value()) << written.error().detail;
     }
-    ~File() { std::filesystem::remove(path); }
   };
   static const File file;
   return file.path;

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/test_folder.h"
 #include "gateway/openapi.h"
 #include "net/http_client.h"
 #include "net/test_support.h"
@@ -93,9 +94,10 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::shared_ptr<const driver::Prepared> prepared_;
 };
 
-// A path in the folder for tests where nothing is from an earlier run.
+// A path where nothing is from an earlier test.
 std::string FreshFile(const std::string& name) {
-  std::string path = testing::TempDir() + name;
+  static const TestFolder folder;
+  std::string path = folder.Path(name);
   std::remove(path.c_str());
   return path;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "gateway/http_status.h"
 
 namespace fak::gateway {
@@ -14,7 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Written(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "fak_keys_test.toml";
+  static const TestFolder folder;
+  const std::string path = folder.Path("keys.toml");
   EXPECT_TRUE(WriteFileAtomically(path, text));
   return path;
 }

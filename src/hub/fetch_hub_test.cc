@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/test_folder.h"
+#include "hub/folders.h"
 #include "hub/reference.h"
 #include "hub/repository.h"
 #include "hub/stand_in.h"
@@ -49,7 +51,7 @@ class HubTest : public ::testing::Test {
     return all;
   }
 
-  test::TestFolder folder_;
+  TestFolder folder_;
   Store store_{folder_.path()};
   StandIn hub_;
   StandIn storage_;

@@ -9,6 +9,8 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/test_folder.h"
+#include "hub/folders.h"
 #include "hub/stand_in.h"
 #include "hub/store.h"
 #include "net/test_support.h"
@@ -58,7 +60,7 @@ class PullTest : public ::testing::Test {
   }
 
   const std::string model_ = ModelBytes(kBytes);
-  test::TestFolder folder_;
+  TestFolder folder_;
   Store store_{folder_.path() + "/cache"};
   StandIn server_;
   const std::string url_ = server_.url() + "/m.gguf";

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <functional>
@@ -14,25 +13,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/strings.h"
-#include "hub/folders.h"
 #include "net/http_server.h"
 
 // For tests only: a server that stands in for a hub or any other, and a model for it to have.
 namespace fak::hub::test {
-
-// A folder that goes with the test.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = testing::TempDir() + "fak_hub_XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TestFolder() { EXPECT_TRUE(RemoveTree(path_)); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // An environment variable, as it was again after the test.
 class Variable {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
+#include "base/test_folder.h"
 #include "tests/tiny/tiny_model.h"
 
 namespace fak::model {
@@ -16,8 +16,6 @@ using ::testing::HasSubstr;
 
 class CardTest : public ::testing::Test {
  protected:
-  ~CardTest() override { std::filesystem::remove(path_); }
-
   Result<std::shared_ptr<const text::ModelCard>> CardOf(const tensor::GgufWriter& model) const {
     TRY(model.Write(path_));
     return CardLoader().Load(path_, std::nullopt);
@@ -38,7 +36,8 @@ class CardTest : public ::testing::Test {
     EXPECT_THAT(card.error().detail, HasSubstr(key));
   }
 
-  const std::string path_ = testing::TempDir() + "card_test.gguf";
+  const TestFolder folder_;
+  const std::string path_ = folder_.Path("model.gguf");
 };
 
 TEST_F(CardTest, TakesTheSamplingThatTheFileRecommends) {

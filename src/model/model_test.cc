@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "base/test_folder.h"
 #include "tensor/cpu_backend.h"
 #include "tests/tiny/tiny_model.h"
 
@@ -13,14 +13,14 @@ namespace {
 
 // Of the first attention that the program of a tiny gemma has.
 float ScaleOf(const tiny::TinyOptions& options) {
-  const std::string path = testing::TempDir() + "model_test.gguf";
+  const TestFolder folder;
+  const std::string path = folder.Path("model.gguf");
   EXPECT_TRUE(tiny::WriteTinyModel(options, path));
   const auto file = ModelFile::Open(path);
   EXPECT_TRUE(file) << file.error().detail;
   const auto backend = *tensor::CreateCpuBackend({.threads = 1});
   const auto loaded = (*file)->Load(*backend);
   EXPECT_TRUE(loaded) << loaded.error().detail;
-  std::filesystem::remove(path);
   for (const tensor::Op& op : loaded->program.ops) {
     if (const auto* attention = std::get_if<tensor::AttentionOp>(&op)) {
       return attention->scale;

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "net/http_server.h"
 
 // For tests only: blocking sockets that say exactly what a test wants to be said, a server's
@@ -201,10 +202,6 @@ bool Eventually(EventLoop& loop, Condition condition) {
 // A self-signed certificate for "localhost", "engine.test" and 127.0.0.1, with its key, in files.
 struct TestCertificate {
   TestCertificate() {
-    std::string pattern = testing::TempDir() + "fak_tls_XXXXXX";
-    const std::string folder = mkdtemp(pattern.data());
-    certificate_file = folder + "/certificate.pem";
-    key_file = folder + "/key.pem";
     EVP_PKEY* const key = EVP_EC_gen("P-256");
     X509* const certificate = X509_new();
     X509_set_version(certificate, 2);
@@ -229,8 +226,9 @@ struct TestCertificate {
     EVP_PKEY_free(key);
   }
 
-  std::string certificate_file;
-  std::string key_file;
+  const TestFolder folder;
+  const std::string certificate_file = folder.Path("certificate.pem");
+  const std::string key_file = folder.Path("key.pem");
 
  private:
   template <class Write>

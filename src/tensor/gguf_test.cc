@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "tensor/gguf_split.h"
 #include "tensor/gguf_writer.h"
 
@@ -23,14 +24,9 @@ using testing::StrEq;
 
 class GgufFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "gguf_XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string Path(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  std::string Path(std::string_view name) const { return folder_.Path(name); }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 std::vector<std::byte> Pattern(size_t count, int first) {
@@ -197,7 +193,7 @@ TEST_F(GgufFileTest, SaysSoWhenTheFileIsCutShortAfterItWasOpened) {
 
 TEST_F(GgufFileTest, RefusesWhatIsNoRegularFile) {
   ExpectRefused(Path("absent.gguf"), Code::kNotFound, Path("absent.gguf") + ": No such file");
-  ExpectRefused(folder_, Code::kInvalidArgument, "not a regular file");
+  ExpectRefused(folder_.path(), Code::kInvalidArgument, "not a regular file");
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   ExpectRefused(Path("pipe"), Code::kInvalidArgument, "not a regular file");
 }

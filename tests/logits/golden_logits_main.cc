@@ -2,7 +2,6 @@
 // Computes the digests of a real model (an alias, pulled if it isn't here, or a path) or of the
 // tiny ones, on every instruction set of this machine, and compares them with the file's or writes
 // them. What the file holds and when it may change: docs/formats/numerics.md.
-#include <stdlib.h>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/strings.h"
+#include "base/test_folder.h"
 #include "hub/store.h"
 #include "tensor/spec/version.h"
 #include "tests/logits/prompt_run.h"
@@ -155,24 +155,6 @@ Result<std::vector<Entry>> EntriesOf(const Model& model, tensor::Isa isa) {
 
 // ---- the tiny models
 
-// A folder that is gone with the program.
-class Scratch {
- public:
-  Scratch() {
-    CHECK(mkdtemp(path_.data()) != nullptr) << "no folder " << path_ << " could be made";
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "fak-logits-XXXXXX").string();
-};
-
 struct TinyModel {
   std::string name;
   tiny::TinyOptions options;
@@ -209,12 +191,12 @@ std::vector<TinyModel> TinyModels() {
   return models;
 }
 
-Result<std::vector<Model>> WriteTinyModels(const std::string& folder) {
+Result<std::vector<Model>> WriteTinyModels(const TestFolder& folder) {
   std::vector<Model> models;
   for (const TinyModel& tiny : TinyModels()) {
     Model& model = models.emplace_back();
     model.name = tiny.name;
-    model.path = folder + "/" + tiny.name + ".gguf";
+    model.path = folder.Path(tiny.name + ".gguf");
     model.long_prompt = tiny.options.mix.more_bits;
     TRY(tiny::WriteTinyModel(tiny.options, model.path));
   }
@@ -223,9 +205,9 @@ Result<std::vector<Model>> WriteTinyModels(const std::string& folder) {
 
 // ---- check and bless
 
-Result<std::vector<Model>> ModelsOf(const std::string& reference, const Scratch& scratch) {
+Result<std::vector<Model>> ModelsOf(const std::string& reference, const TestFolder& folder) {
   if (reference == "tiny") {
-    return WriteTinyModels(scratch.path());
+    return WriteTinyModels(folder);
   }
   hub::Store store(hub::CacheFolder());
   TRY_ASSIGN(const hub::Entry entry, store.Pull(reference, {}));
@@ -316,8 +298,8 @@ Result<bool> Run(const std::vector<std::string>& words) {
   if (words.size() != 3 || (words[0] != "check" && words[0] != "bless")) {
     return Fail(Code::kInvalidArgument, "usage: golden_logits check|bless FILE.digest tiny|MODEL");
   }
-  const Scratch scratch;
-  TRY_ASSIGN(const std::vector<Model> models, ModelsOf(words[2], scratch));
+  const TestFolder folder;
+  TRY_ASSIGN(const std::vector<Model> models, ModelsOf(words[2], folder));
   return words[0] == "check" ? Check(words[1], models) : Bless(words[1], models);
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "tensor/block_check.h"
 #include "tensor/gguf.h"
 #include "tests/tiny/vocabulary.h"
@@ -28,14 +28,8 @@ constexpr Family kFamilies[] = {Family::kLlama, Family::kQwen2, Family::kQwen3, 
 
 class TinyModelTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "tiny_XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<GgufFile> Open(const TinyOptions& options) const {
-    const std::string path = folder_ + "/model.gguf";
+    const std::string path = folder_.Path("model.gguf");
     const Status written = WriteTinyModel(options, path);
     EXPECT_TRUE(written);
     auto file = GgufFile::Open(path);
@@ -43,7 +37,7 @@ class TinyModelTest : public testing::Test {
     return file ? std::move(*file) : nullptr;
   }
 
-  std::string folder_;
+  const TestFolder folder_;
 };
 
 std::vector<std::byte> BytesOf(const GgufFile& file, const GgufTensor& tensor) {
@@ -149,7 +143,7 @@ std::string FileBytes(const std::string& path) {
 }
 
 TEST_F(TinyModelTest, IsAFunctionOfItsOptions) {
-  const std::string path = folder_ + "/model.gguf";
+  const std::string path = folder_.Path("model.gguf");
   const auto bytes = [&](const TinyOptions& options) {
     EXPECT_TRUE(WriteTinyModel(options, path));
     return FileBytes(path);
@@ -162,7 +156,7 @@ TEST_F(TinyModelTest, IsAFunctionOfItsOptions) {
 // FNV-1a of whole files. A change moves every golden digest that was made from a tiny model.
 TEST_F(TinyModelTest, IsTheSameOnEveryMachine) {
   uint64_t digest = 14695981039346656037u;
-  const std::string path = folder_ + "/model.gguf";
+  const std::string path = folder_.Path("model.gguf");
   for (const Family family : kFamilies) {
     ASSERT_TRUE(WriteTinyModel(
         {.family = family, .mix = {.base = DType::kQ4K}, .rope_scaling = RopeScaling::kLlama3},
@@ -187,8 +181,8 @@ TEST_F(TinyModelTest, RepeatsRowsOnlyWhenAsked) {
   for (const int64_t distinct : {int64_t{0}, int64_t{7}}) {
     tensor::GgufWriter writer;
     AddModel(shape, {.base = DType::kQ8_0}, {.seed = 1, .distinct_rows = distinct}, writer);
-    ASSERT_TRUE(writer.Write(folder_ + "/model.gguf"));
-    const auto file = GgufFile::Open(folder_ + "/model.gguf");
+    ASSERT_TRUE(writer.Write(folder_.Path("model.gguf")));
+    const auto file = GgufFile::Open(folder_.Path("model.gguf"));
     ASSERT_TRUE(file);
     const std::vector<std::byte> bytes = BytesOf(**file, *(*file)->FindTensor("token_embd.weight"));
     std::set<std::vector<std::byte>> rows;
