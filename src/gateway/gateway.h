@@ -38,7 +38,7 @@ struct GatewayOptions {
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
-// and the driver's. The references outlive the gateway.
+// (small bodies without a card: on the loop) and the driver's. The references outlive the gateway.
 class Gateway final : public net::HttpHandler {
  public:
   Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::Registry& metrics,
@@ -70,7 +70,7 @@ class Gateway final : public net::HttpHandler {
     std::string_view path;
     Handler handler;
     bool open = false;      // answers without a key
-    bool off_loop = false;  // on a prepare thread
+    bool off_loop = false;  // on a prepare thread, unless it is quick
   };
   // All that is served, each also in openapi.json; "/v1/models" has the models by name below it.
   // A path has one method.

@@ -11,6 +11,8 @@
 #include "gateway/openapi.h"
 #include "net/http_client.h"
 #include "net/test_support.h"
+#include "text/sample_vocabulary.h"
+#include "text/tokenizer.h"
 
 namespace fak::gateway {
 namespace {
@@ -43,6 +45,7 @@ class ScriptedDriver final : public driver::EngineDriver,
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override {
     prepared_ = std::move(prepared);
+    on_loop_ = maybe_loop_ != nullptr && maybe_loop_->InLoop();
     if (!worker_.empty()) {
       sink->OnPlaced(worker_);
     }
@@ -92,6 +95,8 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::optional<Error> refusal_;
   std::string worker_;
   std::shared_ptr<const driver::Prepared> prepared_;
+  const net::EventLoop* maybe_loop_ = nullptr;
+  bool on_loop_ = false;  // Admit() was called there
 };
 
 // A path where nothing is from an earlier test.
@@ -599,6 +604,28 @@ TEST_F(GatewayTest, ARequestThatNamesNoModelMeansTheFirst) {
   Start();
   Ask("POST", "/v1/chat/completions", kChat);
   EXPECT_EQ(driver_.prepared_->turn->model, "m");
+}
+
+TEST_F(GatewayTest, OnlyASmallBodyIsPreparedOnTheLoop) {
+  driver_.maybe_loop_ = &loop_;
+  Start();
+  for (const size_t bytes : {1000, 20'000, 1'000'000}) {
+    Ask("POST", "/v1/completions", R"({"prompt":")" + std::string(bytes, 'x') + "\"}");
+    EXPECT_EQ(driver_.prepared_->prompts.front().text.size(), bytes);
+    EXPECT_EQ(driver_.on_loop_, bytes == 1000) << bytes;
+  }
+}
+
+TEST_F(GatewayTest, NothingIsTokenizedOnTheLoop) {
+  driver_.maybe_loop_ = &loop_;
+  auto card = std::make_shared<text::ModelCard>();
+  card->tokenizer = *text::Tokenizer::Create(text::SampleBpe("smollm"));
+  GatewayOptions options;
+  options.maybe_card = std::move(card);
+  Start(std::move(options));
+  Ask("POST", "/v1/completions", R"({"prompt":"hi"})");
+  EXPECT_FALSE(driver_.prepared_->prompts.front().tokens.empty());
+  EXPECT_FALSE(driver_.on_loop_);
 }
 
 TEST_F(GatewayTest, TheRequestTimeoutBecomesADeadlineFromArrival) {
