@@ -274,8 +274,7 @@ void UpstreamExchange::TakeBody() {
     return;
   }
   Deliver([](HttpResponseSink& sink) { sink.OnReadEnd(); });
-  // Asio tries to read at once, mostly in vain: after what is ready has been passed on.
-  client_->loop.Post([self = shared_from_this()] { self->MaybeRead(); });
+  MaybeRead();
 }
 
 void UpstreamExchange::ConnectionLost(const error_code& error) {
