@@ -158,15 +158,19 @@ bool Scheduler::Schedule(Sequence& sequence) {
     return false;
   }
   while (!MakeRoom(sequence, sequence.computed + rows)) {
-    // running_.back() exists: at least this sequence runs, or is about to and nothing else does.
-    Sequence& victim = running_.empty() ? sequence : *running_.back();
+    if (running_.size() == 1) {
+      // Only the cache is in its way, with blocks that hang on its own path: a tail to be copied
+      // before it is written, or twins of blocks that it computed itself. Preempted, it would meet
+      // them again.
+      tree_.Clear();
+      CHECK(MakeRoom(sequence, sequence.computed + rows)) << "alone it must fit";
+      break;
+    }
+    Sequence& victim = *running_.back();
+    Preempt(victim);
     if (&victim == &sequence) {
-      if (sequence.state == Sequence::State::kRunning) {
-        Preempt(sequence);
-      }
       return false;
     }
-    Preempt(victim);
   }
   plan_.push_back({&sequence, rows});
   rows_left_ -= rows;

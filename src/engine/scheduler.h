@@ -40,7 +40,8 @@ struct Slice {
 // running stream for one chunk at most. Which waiting sequence goes first: the lowest priority
 // value (less one for each `aging` waited), then the tenant that got least, in rows over its
 // weight, then order of arrival. When blocks run out, the running sequence of the highest priority
-// value that came last loses its blocks and waits again; it computes the same bits anew.
+// value that came last loses its blocks and waits again; it computes the same bits anew. One that
+// runs alone keeps them, and the cache gives way to it altogether.
 //
 // Engine thread only. A plan costs O(running + waiting).
 class Scheduler {

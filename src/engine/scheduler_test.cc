@@ -174,6 +174,34 @@ TEST_F(SchedulerTest, EverySequenceEndsUnderPressure) {
   EXPECT_EQ(pool_->free() + pool_->cached_only(), pool_->total());
 }
 
+TEST_F(SchedulerTest, OneThatFillsThePoolGetsOnBesideItsOwnCachedTail) {
+  Start({}, 4);
+  Sequence& a = Add(14);
+  Step();
+  scheduler_->Remove(a, true);
+  Sequence& b = Add(14);  // its last block is the tree's, and there is none for a copy
+  EXPECT_EQ(Step(), (Rows{{&b, 1}}));
+  EXPECT_EQ(Step(), (Rows{{&b, 1}}));
+  EXPECT_EQ(b.tokens.size(), 16u);
+  EXPECT_EQ(scheduler_->preemptions(), 0u);
+}
+
+TEST_F(SchedulerTest, OneThatFillsThePoolGetsOnBesideTwinsOfItsBlocks) {
+  Start({.max_num_batched_tokens = 4}, 4);
+  Sequence& a = Add(8);
+  Step();
+  Step();
+  scheduler_->Remove(a, true);
+  Sequence& b = Add(14);
+  b.score_prompt = true;  // takes nothing from the cache, and leaves its own behind it there
+  size_t steps = 0;
+  while (b.tokens.size() < 16 && ++steps < 100) {
+    Step();
+  }
+  EXPECT_EQ(b.tokens.size(), 16u);
+  EXPECT_EQ(scheduler_->preemptions(), 0u);
+}
+
 TEST_F(SchedulerTest, HigherPriorityGoesFirstAndWaitingRaisesIt) {
   Start({.max_num_seqs = 1}, 64);
   Sequence& running = Add(2, 0);
