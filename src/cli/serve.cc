@@ -528,7 +528,8 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
                   "Let clients set this field that steers an upstream; repeatable")
       ->allow_extra_args(false);
   verb.add_option("--upstream-metrics-url", flags.metrics_urls,
-                  "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable")
+                  "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable, "
+                  "also for the workers behind it")
       ->allow_extra_args(false);
   verb.add_option("--upstream-kv-events", flags.kv_events,
                   "[NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]: where an upstream "
@@ -630,7 +631,8 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "  engine = \"vllm\"                                 default: auto\n"
       "  url = \"http://10.0.0.5:8000\"\n"
       "  api-key-file = \"/etc/fak/a.key\"\n"
-      "Further keys: metrics-url, kv-events, data-parallel-rank, allow-fields, allow-headers, and\n"
+      "Further keys: metrics-urls, kv-events, data-parallel-rank, allow-fields, allow-headers, "
+      "and\n"
       "model where there is one replica; engine = \"native\" serves that model here.\n"
       "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
       "served.\n"

@@ -74,12 +74,7 @@ Result<std::pair<driver::ReplicaSpec*, std::string>> OwnerOf(
 Status GiveMetricsUrls(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
   for (const std::string& text : flags.metrics_urls) {
     TRY_ASSIGN(const auto owned, OwnerOf("--upstream-metrics-url", text, specs));
-    std::string& url = owned.first->metrics_url;
-    if (!url.empty()) {
-      return Fail(Code::kInvalidArgument, "--upstream-metrics-url " + text + ": upstream " +
-                                              owned.first->name + " has one already: " + url);
-    }
-    url = owned.second;
+    owned.first->metrics_urls.push_back(owned.second);
   }
   return {};
 }

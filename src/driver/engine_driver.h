@@ -205,8 +205,9 @@ struct ReplicaSpec {
   std::string url = {};      // ridden
   std::string model = {};    // native: a reference; ridden: the model to ask for, empty = as asked
   std::string api_key = {};  // never logged
-  // Ridden: where the engine shows its metrics when not at /metrics of its URL. Gets no key.
-  std::string metrics_url = {};
+  // Ridden: where the engine shows its metrics when not at /metrics of its URL, its own first, then
+  // those of workers behind it. They get no key.
+  std::vector<std::string> metrics_urls = {};
   Json options = {};  // what only some engines know, by name; null when none
 };
 

@@ -35,7 +35,7 @@ Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
 }
 
 Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
-  TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "api-key-file", "metrics-url",
+  TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "api-key-file", "metrics-urls",
                                "kv-events", "data-parallel-rank", "allow-fields",
                                "allow-headers"}));
   driver::ReplicaSpec spec;
@@ -52,7 +52,8 @@ Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
   TRY(read("engine", spec.engine));
   TRY(read("url", spec.url));
   TRY(read("model", spec.model));
-  TRY(read("metrics-url", spec.metrics_url));
+  TRY_ASSIGN(auto metrics_urls, table.Strings("metrics-urls"));
+  spec.metrics_urls = std::move(metrics_urls).value_or(std::vector<std::string>());
   std::string key_file;
   TRY(read("api-key-file", key_file));
   if (!key_file.empty()) {

@@ -19,8 +19,8 @@ inline constexpr std::string_view kReplicaKey = "replica";
 //   engine = "vllm"                   # default: "auto"; "native": a model served here
 //   url = "http://10.0.0.5:8000"      # or, native, none
 //   model = "smollm2"                 # native: which; else what the engine is asked for. Of one
-//   only api-key-file = "/etc/fak/a.key"   # its first line metrics-url =
-//   "http://10.0.0.5:9000/metrics" kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
+//   only api-key-file = "/etc/fak/a.key"   # its first line metrics-urls =
+//   ["http://10.0.0.5:9000/metrics"] kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
 //   data-parallel-rank = 0
 //   allow-fields = ["nvext.agent_hints"]
 //   allow-headers = ["x-tier"]

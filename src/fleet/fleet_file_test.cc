@@ -40,7 +40,7 @@ TEST(ReadReplicas, TakesEveryKey) {
       "api-key-file = \"" +
       key_file +
       "\"\n"
-      "metrics-url = \"http://a:9\"\nkv-events = [\"tcp://a:1\"]\n"
+      "metrics-urls = [\"http://a:9\", \"http://b:9\"]\nkv-events = [\"tcp://a:1\"]\n"
       "data-parallel-rank = 2\nallow-fields = [\"x\"]\nallow-headers = [\"y\"]\n"
       "[[replica]]\nurl = \"http://b\"\n");
   ASSERT_TRUE(specs) << specs.error().detail;
@@ -50,7 +50,7 @@ TEST(ReadReplicas, TakesEveryKey) {
   EXPECT_EQ(a.engine, "vllm");
   EXPECT_EQ(a.url, "http://a");
   EXPECT_EQ(a.api_key, "secret");
-  EXPECT_EQ(a.metrics_url, "http://a:9");
+  EXPECT_EQ(a.metrics_urls, (std::vector<std::string>{"http://a:9", "http://b:9"}));
   EXPECT_EQ(a.options.Dump(),
             R"({"kv_events":["tcp://a:1"],"allow_fields":["x"],"allow_headers":["y"],)"
             R"("data_parallel_rank":2})");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/limits.h"
 #include "base/strings.h"
 
@@ -148,6 +149,16 @@ Status EngineCounts::Take(std::string_view text, int64_t now_ns) {
   if (Restarted(reading)) {
     last_.clear();
   }
+  for (auto& [key, series] : reading.series) {
+    if (series.role.empty()) {
+      series.role = RoleOfAll(reading);
+    }
+  }
+  if (RolesChanged(reading)) {
+    last_.clear();
+    totals_.clear();
+  }
+  roles_told_ = std::move(reading.roles);
   start_time_ = reading.start_time ? reading.start_time : start_time_;
   cut_ = reading.cut;
   DropUncounted(reading);
@@ -180,6 +191,11 @@ void EngineCounts::TakeHelp(std::string_view name, std::string_view help, Readin
 }
 
 void EngineCounts::TakeSample(const TextSample& sample, Reading& reading) const {
+  if (!roles_.empty() && reading.workers.size() < 2) {
+    if (const std::string_view worker = sample.Label("worker_id"); !worker.empty()) {
+      reading.workers.emplace(worker);
+    }
+  }
   if (sample.name == "process_start_time_seconds") {
     reading.start_time =
         std::isfinite(sample.value) ? std::optional(sample.value) : reading.start_time;
@@ -187,6 +203,8 @@ void EngineCounts::TakeSample(const TextSample& sample, Reading& reading) const 
     if (const std::optional<double> blocks = ParseFloat(sample.Label(map_.blocks_label))) {
       reading.blocks = reading.blocks.value_or(0) + *blocks;
     }
+  } else if (!map_.roles_family.empty() && sample.name == map_.roles_family) {
+    TakeRole(sample, reading);
   }
   const auto found = sources_.find(sample.name);
   if (found == sources_.end()) {
@@ -197,6 +215,16 @@ void EngineCounts::TakeSample(const TextSample& sample, Reading& reading) const 
     if (Passes(rule, sample) && (rule.help_has.empty() || reading.helped.contains(sample.name))) {
       AddPiece(sample, source, reading);
     }
+  }
+}
+
+void EngineCounts::TakeRole(const TextSample& sample, Reading& reading) {
+  const std::optional<uint64_t> id = ParseUint(sample.Label("worker_id"));
+  const std::string_view role = sample.Label("worker_type");
+  if (id && (role == "prefill" || role == "decode") &&
+      reading.roles.size() < limits::kMetricWorkersMax) {
+    const std::string hex = ToHex(*id);
+    reading.roles[hex.substr(std::min(hex.find_first_not_of('0'), hex.size() - 1))] = role;
   }
 }
 
@@ -246,7 +274,6 @@ EngineCounts::Series EngineCounts::NewSeries(const TextSample& sample, const Met
       break;
     }
   }
-  series.role = role_;
   for (const std::string_view label : {"role", "engine_type", "dynamo_component"}) {
     if (const std::string_view role = sample.Label(label); role == "prefill" || role == "decode") {
       series.role = role;
@@ -256,6 +283,20 @@ EngineCounts::Series EngineCounts::NewSeries(const TextSample& sample, const Met
   series.copies = sample.Label("dp_rank");
   series.rank = RankOf(sample);
   return series;
+}
+
+// Of series that don't say it: a text that names one worker alone is all about that one.
+std::string EngineCounts::RoleOfAll(const Reading& reading) const {
+  const auto told =
+      reading.workers.size() == 1 ? roles_.find(*reading.workers.begin()) : roles_.end();
+  return told != roles_.end() ? told->second : role_;
+}
+
+bool EngineCounts::RolesChanged(const Reading& reading) const {
+  return std::any_of(reading.series.begin(), reading.series.end(), [this](const auto& entry) {
+    const auto before = last_.find(entry.first);
+    return before != last_.end() && before->second.role != entry.second.role;
+  });
 }
 
 // An engine that tells when it began is believed; of any other, no counter can fall.
@@ -364,7 +405,7 @@ void EngineCounts::Count(const std::string& key, const Series& series,
   } else {
     total.value += (series.value - before->second.value) * rule.scale;
   }
-  before->second = {series.value, series.histogram};
+  before->second = {series.value, series.histogram, series.role};
 }
 
 double EngineCounts::TotalOf(Row row) const {

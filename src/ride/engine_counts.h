@@ -45,6 +45,12 @@ class EngineCounts {
 
   std::vector<metrics::MirrorValue> Values() const;
   const EngineLoad& load() const { return load_; }
+  // Roles by a worker's own id, as this engine says them of the workers behind it.
+  using WorkerRoles = std::map<std::string, std::string, std::less<>>;
+  const WorkerRoles& worker_roles() const { return roles_told_; }
+  // What the router in front says, for series that don't say it themselves. Where a role turns out
+  // to be another one, everything is counted anew.
+  void SetWorkerRoles(WorkerRoles roles) { roles_ = std::move(roles); }
   // Series that were not counted for kScrapeSeriesMax.
   bool cut() const { return cut_; }
 
@@ -72,6 +78,7 @@ class EngineCounts {
   struct Last {
     double value = 0;
     metrics::HistogramValue histogram;
+    std::string role;
   };
   struct Mean {
     double sum = 0;
@@ -83,13 +90,18 @@ class EngineCounts {
     std::set<std::string, std::less<>> helped;  // families whose HELP has the rule's word
     std::optional<double> start_time;
     std::optional<double> blocks;
+    WorkerRoles roles;              // that it tells
+    std::set<std::string> workers;  // whose it is: two stand for any more
     bool cut = false;
   };
 
   void TakeHelp(std::string_view name, std::string_view help, Reading& reading) const;
   void TakeSample(const metrics::TextSample& sample, Reading& reading) const;
+  static void TakeRole(const metrics::TextSample& sample, Reading& reading);
   void AddPiece(const metrics::TextSample& sample, Source source, Reading& reading) const;
   Series NewSeries(const metrics::TextSample& sample, const MetricRule& rule, size_t index) const;
+  std::string RoleOfAll(const Reading& reading) const;
+  bool RolesChanged(const Reading& reading) const;
   bool Restarted(const Reading& reading) const;
   std::set<Way> ChosenWays(const Reading& reading) const;
   void DropUncounted(Reading& reading) const;
@@ -103,6 +115,8 @@ class EngineCounts {
   const std::string role_;
   std::map<std::string, std::vector<Source>, std::less<>> sources_;  // by a sample's name
   std::unordered_map<std::string, Last> last_;                       // of counters, by series
+  WorkerRoles roles_told_;                                           // by this engine
+  WorkerRoles roles_;                                                // by its router
   std::optional<double> start_time_;
   std::set<std::string> models_;
   std::map<metrics::Row, std::set<std::string>> labels_;

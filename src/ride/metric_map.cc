@@ -262,13 +262,16 @@ MetricMap MetricMapOf(std::string_view engine) {
   constexpr std::string_view kBlocksFamily = "vllm:cache_config_info";
   constexpr std::string_view kBlocksLabel = "num_gpu_blocks";
   if (engine == "vllm") {
-    return {VllmRules(), kBlocksFamily, kBlocksLabel, {}};
+    return {VllmRules(), kBlocksFamily, kBlocksLabel, {}, {}};
   }
   if (engine == "dynamo") {
-    return {WithVllm(DynamoRules()), kBlocksFamily, kBlocksLabel, {}};
+    return {.rules = WithVllm(DynamoRules()),
+            .blocks_family = kBlocksFamily,
+            .blocks_label = kBlocksLabel,
+            .roles_family = "dynamo_frontend_worker_active_decode_blocks"};
   }
   if (engine == "llmd") {
-    return {WithVllm(LlmdRules()), kBlocksFamily, kBlocksLabel, {}};
+    return {WithVllm(LlmdRules()), kBlocksFamily, kBlocksLabel, {}, {}};
   }
   if (engine == "sglang") {
     return {.rules = SglangRules(), .model_label = "name"};

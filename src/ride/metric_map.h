@@ -43,6 +43,9 @@ struct MetricMap {
   std::string_view blocks_label = {};
   // Label with the model's name, where it is neither model_name nor model.
   std::string_view model_label = {};
+  // A family with a series for each worker behind a router, whose worker_id is a number that the
+  // worker itself writes in hex, and whose worker_type is its role; empty: none.
+  std::string_view roles_family = {};
 };
 
 // By the engine's name in ReplicaSpec ("vllm", "sglang", "llamacpp", "dynamo", "llmd", "mlx",

@@ -69,6 +69,29 @@ Result<SpecOptions> ReadOptions(const driver::ReplicaSpec& spec) {
   return options;
 }
 
+Status CheckMetricsUrls(const driver::ReplicaSpec& spec) {
+  const std::vector<std::string>& urls = spec.metrics_urls;
+  if (urls.size() > limits::kUpstreamsMax) {
+    return Fail(Code::kInvalidArgument,
+                "upstream " + spec.name + " has " + std::to_string(urls.size()) +
+                    " metrics URLs, and may have " + std::to_string(limits::kUpstreamsMax));
+  }
+  for (size_t i = 0; i < urls.size(); ++i) {
+    if (auto url = net::ParseUrl(urls[i]); !url) {
+      url.error().field = "metrics_urls";
+      return Fail(std::move(url).error());
+    }
+    if (std::find(urls.begin(), urls.begin() + static_cast<ptrdiff_t>(i), urls[i]) !=
+        urls.begin() + static_cast<ptrdiff_t>(i)) {
+      return Fail(Code::kInvalidArgument,
+                  "upstream " + spec.name + " has the metrics URL " + urls[i] +
+                      " twice: it would count twice",
+                  "metrics_urls");
+    }
+  }
+  return {};
+}
+
 bool Contains(const std::vector<std::string>& list, const std::string& one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -131,12 +154,7 @@ Status UpstreamDriver::Check(const driver::ReplicaSpec& spec) {
     return Fail(Code::kInvalidArgument,
                 "no engine " + spec.engine + ": there are auto, " + AdapterNames(), "engine");
   }
-  if (!spec.metrics_url.empty()) {
-    if (auto url = net::ParseUrl(spec.metrics_url); !url) {
-      url.error().field = "metrics_url";
-      return Fail(std::move(url).error());
-    }
-  }
+  TRY(CheckMetricsUrls(spec));
   if (said.policy.rank && (maybe_adapter == nullptr || maybe_adapter->rank_header.empty())) {
     return Fail(Code::kInvalidArgument,
                 maybe_adapter == nullptr
@@ -312,14 +330,19 @@ void UpstreamDriver::StartScraping(const Adapter& engine) {
   if (!meter_) {
     return;
   }
-  net::HttpClientRequest request = target_.Request(engine, {"GET", "/metrics"});
-  if (!spec_.metrics_url.empty()) {  // Make() has read it; it may be anybody's, and gets no key
-    net::Url url = *net::ParseUrl(spec_.metrics_url);
+  const net::HttpClientRequest own = target_.Request(engine, {"GET", "/metrics"});
+  std::vector<net::HttpClientRequest> requests;
+  for (const std::string& text : spec_.metrics_urls) {  // may be anybody's: they get no key
+    net::Url url = *net::ParseUrl(text);                // Make() has read it
+    net::HttpClientRequest& request = requests.emplace_back(own);
     request.headers = {};
     request.origin = std::move(url.origin);
     request.target = std::move(url.target);
   }
-  meter_->StartScraping(loop_, *calls_client_, std::string(engine.engine), std::move(request));
+  if (requests.empty()) {
+    requests.push_back(own);
+  }
+  meter_->StartScraping(loop_, *calls_client_, std::string(engine.engine), std::move(requests));
 }
 
 void UpstreamDriver::CheckHealth() {

@@ -599,7 +599,7 @@ TEST(UpstreamDriver, SendsNoKeyToMetricsThatAreElsewhere) {
   metrics::Registry metrics;
   driver::ReplicaSpec spec{.name = "u", .engine = "llmd", .url = upstream.url(), .api_key = "k"};
   const std::string its_url = picker.url();
-  spec.metrics_url = its_url.substr(0, its_url.find("/v1/")) + "/epp/metrics";
+  spec.metrics_urls = {its_url.substr(0, its_url.find("/v1/")) + "/epp/metrics"};
   const auto driver = *UpstreamDriver::Make(
       spec, {.probe_every_ms = 20, .maybe_metrics = &metrics, .scrape_every_ms = 1});
   ASSERT_TRUE(driver->Start());

@@ -110,17 +110,16 @@ void UpstreamMeter::SetModels(std::vector<std::string> models) {
   served_ = std::move(models);
 }
 
-void UpstreamMeter::StartScraping(net::EventLoop& loop, net::HttpClient& client, std::string engine,
-                                  net::HttpClientRequest request) {
+void UpstreamMeter::StartScraping(net::EventLoop& loop, net::HttpClient& client,
+                                  const std::string& engine,
+                                  std::vector<net::HttpClientRequest> requests) {
   {
     const std::lock_guard lock(mutex_);
-    if (scraper_ != nullptr && engine == engine_) {
+    if (!sources_.empty() && engine == engine_) {
       return;  // its counters go on
     }
   }
   StopScraping();
-  MetricMap map = MetricMapOf(engine);
-  const bool asked = options_.scrape_every_ms > 0 && !map.rules.empty();
   {
     const std::lock_guard lock(mutex_);
     if (engine_ != engine) {
@@ -131,53 +130,65 @@ void UpstreamMeter::StartScraping(net::EventLoop& loop, net::HttpClient& client,
       }
     }
   }
-  if (!asked) {
+  const MetricMap map = MetricMapOf(engine);
+  if (options_.scrape_every_ms <= 0 || map.rules.empty()) {
     return;
   }
-  counts_.emplace(std::move(map), options_.model, options_.role);
-  mirror_ = registry_.MakeMirror({.worker = options_.worker,
-                                  .engine = std::move(engine),
-                                  .model = options_.model,
-                                  .role = options_.role,
-                                  .source = "engine"});
-  scraper_ = std::make_unique<Scraper>(loop, client, std::move(request), options_.scrape_every_ms,
-                                       [this](Result<std::string> text) { Take(std::move(text)); });
+  for (net::HttpClientRequest& request : requests) {
+    const size_t place = sources_.size();
+    const std::string worker = options_.worker + (place == 0 ? "" : "/" + std::to_string(place));
+    auto mirror = registry_.MakeMirror({.worker = worker,
+                                        .engine = engine,
+                                        .model = options_.model,
+                                        .role = options_.role,
+                                        .source = "engine"});
+    Source& source = *sources_.emplace_back(std::make_unique<Source>(Source{
+        worker, EngineCounts(map, options_.model, options_.role), std::move(mirror), {}, {}}));
+    source.scraper = std::make_unique<Scraper>(
+        loop, client, std::move(request), options_.scrape_every_ms,
+        [this, &source](Result<std::string> text) { Take(source, std::move(text)); });
+  }
 }
 
 void UpstreamMeter::StopScraping() {
-  scraper_.reset();
-  counts_.reset();
-  mirror_.reset();
+  sources_.clear();
   const std::lock_guard lock(mutex_);
   load_until_ns_ = 0;
 }
 
-void UpstreamMeter::Take(Result<std::string> text) {
+void UpstreamMeter::Take(Source& source, Result<std::string> text) {
   const int64_t now_ns = clock_.NowNs();
   // A scrape may be missed, and the next one late, before what it said is too old.
   const int64_t fresh_until_ns =
       now_ns + (int64_t{2} * options_.scrape_every_ms + limits::kScrapeTimeoutMs) * kNsPerMs;
-  Status taken = text ? counts_->Take(*text, now_ns) : Status(Fail(text.error()));
-  {
+  Status taken = text ? source.counts.Take(*text, now_ns) : Status(Fail(text.error()));
+  if (&source == sources_.front().get()) {
     const std::lock_guard lock(mutex_);
-    load_ = counts_->load();
+    load_ = source.counts.load();
     load_until_ns_ = taken ? fresh_until_ns : 0;
+  }
+  if (taken && &source == sources_.front().get()) {
+    for (const auto& other : sources_) {
+      if (other.get() != &source) {
+        other->counts.SetWorkerRoles(source.counts.worker_roles());
+      }
+    }
   }
   std::string word;
   if (taken) {
-    mirror_->Show(counts_->Values(), fresh_until_ns);
-    word = counts_->cut() ? "has more series than are counted" : "";
+    source.mirror->Show(source.counts.Values(), fresh_until_ns);
+    word = source.counts.cut() ? "has more series than are counted" : "";
   } else if (taken.error().code == Code::kUnsupported) {
-    mirror_->Clear();
+    source.mirror->Clear();
     word = "has no metrics: " + taken.error().detail;
   } else {
-    mirror_->Down();
+    source.mirror->Down();
     word = "gives no metrics: " + taken.error().detail;
   }
-  if (word != said_ && !word.empty()) {
-    Log(LogLevel::kWarning, "{} {}", options_.worker, word);
+  if (word != source.said && !word.empty()) {
+    Log(LogLevel::kWarning, "{} {}", source.worker, word);
   }
-  said_ = std::move(word);
+  source.said = std::move(word);
 }
 
 }  // namespace fak::ride

@@ -49,10 +49,11 @@ class UpstreamMeter {
   void CountKvEvents(const KvEventCounts& counts);
 
   // Loop thread. Begins to ask the engine, which is known by now; begins anew when it is another
-  // one than before. `request` is the GET for its metrics. Does nothing for an engine that has
-  // none.
-  void StartScraping(net::EventLoop& loop, net::HttpClient& client, std::string engine,
-                     net::HttpClientRequest request);
+  // one than before. `requests` are the GETs for its metrics: of the upstream itself, whose load is
+  // Fill()'s, then of workers behind it, whose rows have the label worker "NAME/1", "NAME/2" ...
+  // Does nothing for an engine that has none.
+  void StartScraping(net::EventLoop& loop, net::HttpClient& client, const std::string& engine,
+                     std::vector<net::HttpClientRequest> requests);
   // Loop thread. Before the client goes.
   void StopScraping();
 
@@ -61,21 +62,26 @@ class UpstreamMeter {
     std::shared_ptr<metrics::Emitter> emitter;
     int32_t open = 0;  // requests
   };
+  // One place that metrics are read from.
+  struct Source {
+    std::string worker;  // label
+    EngineCounts counts;
+    std::shared_ptr<metrics::Mirror> mirror;
+    std::string said;  // last word in the log about it
+    std::unique_ptr<Scraper> scraper;
+  };
 
   std::string ModelOf(const driver::Prepared& prepared) const;
   Model& Find(const std::string& model);
   void Ended(const std::string& model);
-  void Take(Result<std::string> text);
+  void Take(Source& source, Result<std::string> text);
 
   metrics::Registry& registry_;
   const UpstreamMeterOptions options_;
   const Clock& clock_;
 
   // Loop thread.
-  std::unique_ptr<Scraper> scraper_;
-  std::optional<EngineCounts> counts_;
-  std::shared_ptr<metrics::Mirror> mirror_;
-  std::string said_;  // last word in the log about its metrics
+  std::vector<std::unique_ptr<Source>> sources_;  // the upstream's own first
 
   mutable std::mutex mutex_;  // guards the members below
   std::string engine_;

@@ -81,7 +81,11 @@ class UpstreamMeterTest : public ::testing::Test {
     loop_.Start("upstream");
     loop_.Invoke([&] {
       client_ = *net::HttpClient::Make(loop_);
-      meter_->StartScraping(loop_, *client_, std::move(engine), engine_.Request());
+      std::vector<net::HttpClientRequest> requests = {engine_.Request()};
+      if (maybe_behind_ != nullptr) {
+        requests.push_back(maybe_behind_->Request());
+      }
+      meter_->StartScraping(loop_, *client_, engine, std::move(requests));
     });
   }
   void TearDown() override {
@@ -116,6 +120,7 @@ class UpstreamMeterTest : public ::testing::Test {
   FakeClock clock_;
   metrics::Registry registry_{{}, clock_};
   Engine engine_;
+  Engine* maybe_behind_ = nullptr;  // a worker of it
   net::EventLoop loop_;
   std::unique_ptr<net::HttpClient> client_;
   std::optional<UpstreamMeter> meter_;
@@ -161,6 +166,60 @@ TEST_F(UpstreamMeterTest, ShowsWhatTheEngineSaysAndForgetsGaugesWhenItFails) {
   text = Exposition();
   EXPECT_THAT(text, HasSubstr(kUp));
   EXPECT_THAT(text, HasSubstr("worker=\"w\"} 4\n"));
+}
+
+TEST_F(UpstreamMeterTest, TellsWorkersBehindAnUpstreamApartAndTakesItsLoadFromItselfAlone) {
+  Engine worker;
+  maybe_behind_ = &worker;
+  engine_.Answer(200,
+                 "dynamo_frontend_inflight_requests{model=\"m\"} 5\n"
+                 "dynamo_frontend_queued_requests{model=\"m\"} 1\n");
+  worker.Answer(200,
+                "dynamo_component_inflight_requests{dynamo_component=\"prefill\","
+                "dynamo_endpoint=\"generate\",model=\"m\"} 3\n");
+  Start("dynamo");
+  engine_.WaitFor(3);
+  worker.WaitFor(3);
+  const std::string rows = "requests_running{engine=\"dynamo\",model=\"m\",role=";
+  std::string text = registry_.Exposition();
+  EXPECT_THAT(text, HasSubstr(rows + "\"aggregated\",source=\"engine\",worker=\"w\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr(rows + "\"prefill\",source=\"engine\",worker=\"w/1\"} 3\n"));
+  EXPECT_EQ(Load().running, 4);
+
+  // A decode worker calls itself "backend", as one that does both; the frontend knows it.
+  const std::string id = "{dp_rank=\"0\",worker_id=\"9619340495338262790\",worker_type=\"decode\"}";
+  worker.Answer(200,
+                "dynamo_component_inflight_requests{dynamo_component=\"backend\","
+                "dynamo_endpoint=\"generate\",worker_id=\"857ec3370e2ad106\",model=\"m\"} 2\n"
+                "dynamo_component_errors_total{dynamo_component=\"backend\","
+                "dynamo_endpoint=\"generate\",worker_id=\"857ec3370e2ad106\",model=\"m\"} 6\n"
+                "vllm:num_preemptions_total{model_name=\"m\"} 8\n");  // of the same process
+  worker.WaitFor(3);
+  EXPECT_THAT(registry_.Exposition(),
+              HasSubstr(rows + "\"aggregated\",source=\"engine\",worker=\"w/1\"} 2\n"));
+  engine_.Answer(200,
+                 "dynamo_frontend_inflight_requests{model=\"m\"} 4\n"
+                 "dynamo_frontend_queued_requests{model=\"m\"} 0\n"
+                 "dynamo_frontend_worker_active_decode_blocks" +
+                     id + " 0\n");
+  engine_.WaitFor(3);
+  worker.WaitFor(3);
+  text = registry_.Exposition();
+  EXPECT_THAT(text, HasSubstr(rows + "\"decode\",source=\"engine\",worker=\"w/1\"} 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("role=\"decode\",source=\"engine\",worker=\"w/1\",outcome=\"error\"} 6\n"));
+  EXPECT_THAT(text, HasSubstr("role=\"decode\",source=\"engine\",worker=\"w/1\"} 8\n"));
+  EXPECT_THAT(
+      text,
+      Not(HasSubstr("role=\"aggregated\",source=\"engine\",worker=\"w/1\",outcome=\"error\"} 6")));
+
+  worker.Answer(503, "");
+  worker.WaitFor(3);
+  text = registry_.Exposition();
+  EXPECT_THAT(text, HasSubstr("source=\"engine\",worker=\"w/1\"} 0"));  // engine_up
+  EXPECT_THAT(text, HasSubstr(kUp));
+  EXPECT_EQ(Load().running, 4);
+  loop_.Invoke([&] { meter_->StopScraping(); });  // before the worker goes
 }
 
 TEST_F(UpstreamMeterTest, FiguresOfAnEngineThatHangsGetOldAndVanish) {

@@ -325,20 +325,21 @@ class Serve(support.CliTest):
                 ('[[replica]]\nurl = "http://h"\ndata-parallel-rank = 1\n',
                  "fleet.toml:3:22: replica[0].data-parallel-rank: "),
                 ('[[replica]]\nurl = "http://h"\nkv-events = ["x"]\n', "fleet.toml:3:13: replica[0].kv-events: "),
-                ('[[replica]]\nurl = "http://h"\nmetrics-url = "x"\n', "fleet.toml:3:15: replica[0].metrics-url: ")):
+                ('[[replica]]\nurl = "http://h"\nmetrics-urls = ["x"]\n', "fleet.toml:3:16: replica[0].metrics-urls: ")):
             wrong = self.refused("--config", self.fleet_file(text))
             self.assertIn(said, wrong)
             self.assertNotIn("secret", wrong)
 
-    def test_one_metrics_url_and_one_rank_an_upstream(self):
+    def test_one_rank_and_different_metrics_urls_an_upstream(self):
         upstream = ["--upstream", "a=vllm+http://127.0.0.1:1"]
-        twice = {"metrics-url": ("http://127.0.0.1:2/m", "a=http://127.0.0.1:3/m"),
-                 "data-parallel-rank": ("0", "a=1")}
-        for name, (first, second) in twice.items():
-            flag = f"--upstream-{name}"
-            said = self.refused(*upstream, flag, first, flag, second)
-            self.assertIn(f"{flag} {second}: upstream a has one already: {first}", said)
+        flag = "--upstream-metrics-url"
+        url = "http://127.0.0.1:2/m"
+        self.assertIn(f"upstream a has the metrics URL {url} twice",
+                      self.refused(*upstream, flag, url, flag, f"a={url}"))
+        many = [word for i in range(257) for word in (flag, f"{url}{i}")]
+        self.assertIn("upstream a has 257 metrics URLs, and may have 256", self.refused(*upstream, *many))
         flag = "--upstream-data-parallel-rank"
+        self.assertIn(f"{flag} a=1: upstream a has one already: 0", self.refused(*upstream, flag, "0", flag, "a=1"))
         for wrong in ("-1", "x", "a=", "99999999999"):
             self.assertIn("must be a rank, from 0", self.refused(*upstream, f"{flag}={wrong}"))
         self.assertIn("no upstream has the name b", self.refused(*upstream, flag, "b=0"))

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from checks import GOES_ON_S, PROBE_EVERY_S, STORY, expect, in_schema, wait_for
+from checks import GOES_ON_S, PROBE_EVERY_S, STORY, close, expect, in_schema, wait_for
 from engine import DEGRADED, HONOURED, IMPOSSIBLE, Engine, free_port
 from venv import make_venv
 from wire import Stream, Told, ask, histogram, samples, take_events, tell, total
@@ -265,39 +265,48 @@ def migration(ride):
 
 
 def roles(ride):
-    """Prefill and decode apart: answers pass, and a prefill worker's own figures are in our schema under its role."""
+    """Prefill and decode apart: answers pass; the frontend and both workers are read, each under its own label worker
+    and its role, with its own figures."""
     engine = ride.engine
     engine.kill()
     engine.disaggregated = True
     asked = 5
     try:
         engine.start()
-        worker = ("127.0.0.1", engine.system_ports[0])
-        with ride.front("--metrics-scrape-interval", 1, "--upstream-metrics-url",
-                        "http://{}:{}/metrics".format(*worker)) as front:
+        places = [engine.address, *(("127.0.0.1", port) for port in engine.system_ports)]
+        flags = [word for place in places for word in ("--upstream-metrics-url", "http://{}:{}/metrics".format(*place))]
+        with ride.front("--metrics-scrape-interval", 1, *flags) as front:
             answers = [tell(front.address, "/v1/chat/completions", ride.chat()) for _ in range(asked)]
-            time.sleep(2.5)
-            theirs = histogram(samples(ask(worker, "GET", "/metrics").body.decode()),
-                               "dynamo_component_request_duration_seconds", dynamo_endpoint="generate")
+            time.sleep(3.5)  # the frontend names roles first
+            theirs = [histogram(samples(ask(place, "GET", "/metrics").body.decode()), name, **labels)
+                      for place, (name, labels) in zip(places, [
+                          ("dynamo_frontend_request_duration_seconds", {}),
+                          *[("dynamo_component_request_duration_seconds", {"dynamo_endpoint": "generate"})] * WORKERS])]
             rows = [row for row in front.metrics() if row[1].get("source") == "engine"]
     finally:
         engine.kill()
         engine.disaggregated = False
     bad = [str(told) for told in answers if told.status != 200 or told.usage["completion_tokens"] != engine.tokens]
     expect(not bad, bad)
-    kinds = {labels["role"] for name, labels, _ in rows if not name.endswith("engine_up")}
-    expect(kinds == {"prefill"}, f"roles {kinds}")
-    ours = in_schema(rows, "engine")
-    expect(ours["e2e_request_latency_seconds"] == theirs and theirs["count"] == asked,
-           f"{ours['e2e_request_latency_seconds']}, the worker itself {theirs}")
-    return HONOURED, f"{asked} answers; the prefill worker's {len(ours)} rows have role=\"prefill\""
+    name = "{}:{}".format(*engine.address)
+    found = {}
+    for worker, role, want in zip((name, f"{name}/1", f"{name}/2"), ("aggregated", "prefill", "decode"), theirs):
+        own = [row for row in rows if row[1]["worker"] == worker]
+        kinds = {labels["role"] for row, labels, _ in own if not row.endswith("engine_up")}
+        expect(kinds == {role}, f"{worker}: roles {kinds}, {own}")
+        ours = in_schema(own, "engine")
+        expect(ours["engine_up"] == 1 and close(ours["e2e_request_latency_seconds"], want) and want["count"] == asked,
+               f"{worker}: {ours['e2e_request_latency_seconds']}, itself {want}")
+        found[role] = len(ours)
+    expect({labels["worker"] for _, labels, _ in rows} == {name, f"{name}/1", f"{name}/2"}, "another worker's rows")
+    return HONOURED, f"{asked} answers; rows by role, each its own worker: {found}"
 
 
 Dynamo.more = {
     "governs": ("no worker of a client's choice", governs),
     "workers_gone": ("not ready while no worker is there", workers_gone),
     "migration": ("a request that another worker takes over: whole, and counted", migration),
-    "roles": ("prefill and decode apart, and its worker's metrics", roles),
+    "roles": ("prefill and decode apart: frontend and both workers read, each with its role", roles),
 }
 
 ENGINE = Dynamo
