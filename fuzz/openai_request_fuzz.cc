@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckTurn(fak::wire::DecodeChatRequest(*document));
   CheckTurn(fak::wire::DecodeCompletionRequest(*document));
   for (const Surface surface : {Surface::kMessages, Surface::kResponses, Surface::kEmbedding,
-                                Surface::kCountTokens, Surface::kGenerate}) {
+                                Surface::kCountTokens, Surface::kGenerate, Surface::kTemplate}) {
     const Result<Turn> turn = fak::wire::DecodePassedRequest(*document, surface);
     CheckTurn(turn);
     CHECK(!turn || (turn->surface == surface && !turn->prompts.empty()));

@@ -32,8 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t cut = text.empty() ? 0 : data[0] % (text.size() + 1);
   using fak::wire::Surface;
-  for (const Surface surface : {Surface::kChat, Surface::kCompletion, Surface::kMessages,
-                                Surface::kResponses, Surface::kEmbedding, Surface::kGenerate}) {
+  for (const Surface surface :
+       {Surface::kChat, Surface::kCompletion, Surface::kMessages, Surface::kResponses,
+        Surface::kEmbedding, Surface::kGenerate, Surface::kTemplate}) {
     for (const bool streamed : {true, false}) {
       const auto sink = std::make_shared<CountingSink>();
       fak::ride::Relay relay(sink, {.surface = surface,

@@ -42,6 +42,7 @@ struct Capabilities {
   bool anthropic_wire = false;  // takes /v1/messages documents as they are
   bool responses_wire = false;
   bool generate_wire = false;  // takes SGLang's own /generate
+  bool template_wire = false;  // takes llama.cpp's own /apply-template
 };
 
 // A snapshot for routing and metrics; cheap to take, from any thread. Absent is not 0.
@@ -141,6 +142,35 @@ class SleepControl {
                          std::function<void(std::vector<SleepOutcome>)> done) = 0;
 };
 
+// A slot is a place for a sequence and its cache, in engines that have a fixed number of them.
+struct SlotRequest {
+  enum class Action : uint8_t { kSave, kRestore, kErase };
+  Action action = Action::kSave;
+  int32_t slot = 0;
+  std::string file;    // of save and restore: a name in the engine's own folder, never a path
+  std::string worker;  // which; empty: all that the driver stands for
+};
+
+struct SlotReport {
+  std::string call;                // what was done, for a person: "POST /slots/0?action=save"
+  std::optional<uint64_t> tokens;  // saved, restored or erased, where the engine says
+};
+
+// What became of it at one worker.
+struct SlotOutcome {
+  std::string worker;
+  Result<SlotReport> report;
+};
+
+// Optional: an engine that writes the cache of a slot to a file and reads it back. `done` as of
+// SleepControl.
+class SlotControl {
+ public:
+  virtual ~SlotControl() = default;
+  virtual void ActOnSlot(SlotRequest request,
+                         std::function<void(std::vector<SlotOutcome>)> done) = 0;
+};
+
 // Optional: an engine that tokenises for us.
 class RemoteTokenizer {
  public:
@@ -194,6 +224,7 @@ class EngineDriver {
   virtual std::shared_ptr<const text::ModelCard> maybe_card() const { return nullptr; }
   virtual CacheControl* maybe_cache_control() { return nullptr; }
   virtual SleepControl* maybe_sleep_control() { return nullptr; }
+  virtual SlotControl* maybe_slot_control() { return nullptr; }
   virtual RemoteTokenizer* maybe_tokenizer() { return nullptr; }
   virtual KvEventSource* maybe_kv_events() { return nullptr; }
 };

@@ -129,6 +129,7 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"POST", "/v1/embeddings", &Gateway::Embeddings, false, true},
       Route{"GET", "/v1/models", &Gateway::Models},
       Route{"POST", "/generate", &Gateway::NativeGenerate, false, true},
+      Route{"POST", "/apply-template", &Gateway::ApplyTemplate, false, true},
       Route{"POST", "/tokenize", &Gateway::Tokenize, false, true},
       Route{"POST", "/detokenize", &Gateway::Detokenize, false, true},
       Route{"POST", "/v1/tokenize", &Gateway::Tokenize, false, true},
@@ -142,6 +143,9 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"POST", "/v1/fak/cache/evict", &Gateway::Evict, false, true},
       Route{"POST", "/v1/fak/upstream/sleep", &Gateway::Sleep},
       Route{"POST", "/v1/fak/upstream/wake", &Gateway::Wake},
+      Route{"POST", "/v1/fak/upstream/slot/save", &Gateway::SaveSlot},
+      Route{"POST", "/v1/fak/upstream/slot/restore", &Gateway::RestoreSlot},
+      Route{"POST", "/v1/fak/upstream/slot/erase", &Gateway::EraseSlot},
       Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
   };
   return kRoutes;
@@ -438,6 +442,7 @@ void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
   const bool served = surface == wire::Surface::kResponses   ? capabilities->responses_wire
                       : surface == wire::Surface::kEmbedding ? capabilities->embeddings
                       : surface == wire::Surface::kGenerate  ? capabilities->generate_wire
+                      : surface == wire::Surface::kTemplate  ? capabilities->template_wire
                                                              : capabilities->anthropic_wire;
   if (!served) {
     const std::string path(Canonical(call->request.path()));
@@ -474,6 +479,10 @@ void Gateway::Embeddings(std::shared_ptr<Call> call) {
 
 void Gateway::NativeGenerate(std::shared_ptr<Call> call) {
   Pass(std::move(call), wire::Surface::kGenerate);
+}
+
+void Gateway::ApplyTemplate(std::shared_ptr<Call> call) {
+  Pass(std::move(call), wire::Surface::kTemplate);
 }
 
 void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,

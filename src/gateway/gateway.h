@@ -109,11 +109,16 @@ class Gateway final : public net::HttpHandler {
   void Sleep(std::shared_ptr<Call> call);
   void Wake(std::shared_ptr<Call> call);
   void SetAsleep(std::shared_ptr<Call> call, bool wake);
+  void SaveSlot(std::shared_ptr<Call> call);
+  void RestoreSlot(std::shared_ptr<Call> call);
+  void EraseSlot(std::shared_ptr<Call> call);
+  void ActOnSlot(std::shared_ptr<Call> call, driver::SlotRequest::Action action);
   // {"results": [a row of each]}, with the first error beside them and its status. `write` gives
   // the error of its row, or null.
   void AnswerRows(Call& call, size_t rows,
                   FunctionRef<const Error*(JsonWriter& json, size_t row)> write);
   void NativeGenerate(std::shared_ptr<Call> call);
+  void ApplyTemplate(std::shared_ptr<Call> call);
   void Messages(std::shared_ptr<Call> call);
   void CountTokens(std::shared_ptr<Call> call);
   void Responses(std::shared_ptr<Call> call);

@@ -25,6 +25,7 @@ using ::testing::Not;
 class ScriptedDriver final : public driver::EngineDriver,
                              public driver::CacheControl,
                              public driver::SleepControl,
+                             public driver::SlotControl,
                              public driver::RemoteTokenizer {
  public:
   std::shared_ptr<const driver::Capabilities> capabilities() const override {
@@ -34,6 +35,7 @@ class ScriptedDriver final : public driver::EngineDriver,
     capabilities->responses_wire = other_wires_;
     capabilities->embeddings = other_wires_;
     capabilities->generate_wire = generates_natively_;
+    capabilities->template_wire = other_wires_;
     return capabilities;
   }
   driver::LoadReport Load() const override {
@@ -72,6 +74,12 @@ class ScriptedDriver final : public driver::EngineDriver,
     slept_ = std::move(request);
     done(slept_.worker == "nobody" ? std::vector<driver::SleepOutcome>() : sleep_outcomes_);
   }
+  driver::SlotControl* maybe_slot_control() override { return has_slots_ ? this : nullptr; }
+  void ActOnSlot(driver::SlotRequest request,
+                 std::function<void(std::vector<driver::SlotOutcome>)> done) override {
+    slot_ = std::move(request);
+    done(slot_.worker == "nobody" ? std::vector<driver::SlotOutcome>() : slot_outcomes_);
+  }
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override {
     evicted_ = std::move(request);
@@ -87,6 +95,9 @@ class ScriptedDriver final : public driver::EngineDriver,
   bool generates_natively_ = false;
   driver::SleepRequest slept_;
   std::vector<driver::SleepOutcome> sleep_outcomes_;
+  bool has_slots_ = false;
+  driver::SlotRequest slot_;
+  std::vector<driver::SlotOutcome> slot_outcomes_;
   driver::EvictRequest evicted_;
   std::vector<driver::EvictOutcome> outcomes_;
   bool batch_ = false;
@@ -255,7 +266,11 @@ TEST_F(GatewayTest, PassesOtherWiresToEnginesThatSpeakThem) {
     EXPECT_EQ(whole.status, 200) << path;
     EXPECT_EQ(whole.body, R"({"type":"message_stop"})") << path;
   }
-  EXPECT_EQ(Ask("POST", "/v1/messages/count_tokens", R"({"messages":[]})").status, 200);
+  for (const char* path : {"/v1/messages/count_tokens", "/apply-template"}) {
+    EXPECT_EQ(Ask("POST", path, R"({"messages":[]})").status, 200) << path;
+    EXPECT_EQ(Ask("POST", path, R"({"input":"x"})").status, 400) << path;
+  }
+  EXPECT_EQ(driver_.prepared_->turn->surface, wire::Surface::kTemplate);
 }
 
 TEST_F(GatewayTest, RefusesWiresThatTheEngineDoesNotSpeakInTheirOwnWords) {
@@ -345,6 +360,53 @@ TEST_F(GatewayTest, PutsToSleepAndTellsARowForEachWorker) {
   }
 }
 
+TEST_F(GatewayTest, ActsOnSlotsAndTellsARowForEachWorker) {
+  using Action = driver::SlotRequest::Action;
+  Start();
+  const std::string at = "/v1/fak/upstream/slot/";
+  const char* body = R"({"worker":"a","slot":3,"file":"Warm-1_x.bin"})";
+  EXPECT_EQ(Ask("POST", at + "save", body).status, 400);  // nobody here has any
+  driver_.has_slots_ = true;
+  driver_.slot_outcomes_ = {{"a", driver::SlotReport{"POST /slots/3?action=save", 42}}};
+  const auto saved = Ask("POST", at + "save", body);
+  EXPECT_EQ(saved.status, 200);
+  EXPECT_EQ(saved.body,
+            R"({"results":[{"worker":"a","status":"done","call":"POST /slots/3?action=save",)"
+            R"("tokens":42}]})");
+  EXPECT_EQ(driver_.slot_.action, Action::kSave);
+  EXPECT_EQ(driver_.slot_.slot, 3);
+  EXPECT_EQ(driver_.slot_.file, "Warm-1_x.bin");
+  EXPECT_EQ(driver_.slot_.worker, "a");
+  driver_.slot_outcomes_.push_back({"b", Fail(Code::kUnsupported, "it has none")});
+  const auto mixed = Ask("POST", at + "restore", R"({"slot":0,"file":"x"})");
+  EXPECT_EQ(mixed.status, 400);
+  EXPECT_THAT(mixed.body, HasSubstr(R"("worker":"b","status":"refused")"));
+  EXPECT_EQ(driver_.slot_.action, Action::kRestore);
+  Ask("POST", at + "erase", R"({"slot":0})");
+  EXPECT_EQ(driver_.slot_.action, Action::kErase);
+  EXPECT_EQ(Ask("POST", at + "erase", R"({"slot":0,"worker":"nobody"})").status, 404);
+}
+
+TEST_F(GatewayTest, RefusesSlotsAndFilesThatMeanNothing) {
+  driver_.has_slots_ = true;
+  Start();
+  const std::string at = "/v1/fak/upstream/slot/";
+  for (const std::string file :
+       {"", "..", ".hidden", "../x", "a/b", "a\\\\b", "/etc/passwd", "a b", "\\u0000", "%2e%2e"}) {
+    const auto refused = Ask("POST", at + "save", R"({"slot":0,"file":")" + file + R"("})");
+    EXPECT_EQ(refused.status, 400) << file;
+    EXPECT_THAT(refused.body, HasSubstr(R"("param":"file")")) << file;
+  }
+  const std::string longest(128, 'a');
+  driver_.slot_outcomes_ = {{"a", driver::SlotReport{}}};
+  EXPECT_EQ(Ask("POST", at + "save", R"({"slot":0,"file":")" + longest + R"("})").status, 200);
+  EXPECT_EQ(Ask("POST", at + "save", R"({"slot":0,"file":"a)" + longest + R"("})").status, 400);
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"slot":-1})", R"({"slot":1024})", R"({"slot":"0"})"}) {
+    EXPECT_EQ(Ask("POST", at + "erase", wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(GatewayTest, PassesSglangsOwnGenerateWhereTheEngineHasIt) {
   const char* body = R"({"text":"a","stream":true})";
   Start();
@@ -394,6 +456,9 @@ TEST_F(GatewayTest, WithKeysOnlyThreeRoutesAreOpen) {
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", user).status, 403);
   EXPECT_EQ(Ask("POST", "/v1/fak/upstream/sleep", "", user).status, 403);
   EXPECT_EQ(Ask("POST", "/v1/fak/upstream/wake", "", user).status, 403);
+  for (const char* slot : {"save", "restore", "erase"}) {
+    EXPECT_EQ(Ask("POST", std::string("/v1/fak/upstream/slot/") + slot, "", user).status, 403);
+  }
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"x-api-key", "admin"}}).status, 200);
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, user).status, 200);
   EXPECT_EQ(driver_.prepared_->tenant, "alice");

@@ -63,6 +63,8 @@ std::string_view SignalName(Signal signal) {
     case Signal::kMessages: return "messages";
     case Signal::kResponses: return "responses";
     case Signal::kEmbeddings: return "embeddings";
+    case Signal::kSlots: return "slots";
+    case Signal::kTemplate: return "apply_template";
   }
   return "";
 }

@@ -65,8 +65,10 @@ enum class Signal : uint8_t {
   kMessages,   // Anthropic's surface
   kResponses,  // OpenAI's
   kEmbeddings,
+  kSlots,     // of llama.cpp: can be saved, restored and erased
+  kTemplate,  // llama.cpp's /apply-template
 };
-inline constexpr size_t kSignals = 9;
+inline constexpr size_t kSignals = 11;
 
 struct Adapter;
 
@@ -183,6 +185,9 @@ struct Adapter {
   // Answered by 200 once it is done. Both or none.
   Call (*put_to_sleep)(int32_t level) = nullptr;
   Call (*wake)() = nullptr;
+  // Answered by 200, with the number of tokens under one of these names.
+  Result<Call> (*act_on_slot)(const Endpoint&, const driver::SlotRequest&) = nullptr;
+  std::span<const std::string_view> slot_counts = {};
   Call (*tokenize)(const std::string& text) = nullptr;  // its reply has "tokens": [..]
 };
 

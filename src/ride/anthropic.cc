@@ -43,6 +43,7 @@ constexpr Check kChecks[] = {
     Never(Signal::kMetrics), Never(Signal::kKvEvents),  Never(Signal::kCacheReset),
     Never(Signal::kSleep),   Never(Signal::kTokenizer), kAbortByClosing,
     kMessagesCheck,          Never(Signal::kResponses), Never(Signal::kEmbeddings),
+    Never(Signal::kSlots),   Never(Signal::kTemplate),
 };
 
 }  // namespace

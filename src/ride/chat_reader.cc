@@ -31,8 +31,14 @@ bool IsNonsense(const JsonView& usage, std::string_view key) {
   return value && !value.is_null() && CountAt(usage, key, -1) < 0;
 }
 
+// llama.cpp's own words, beside a usage that older ones leave the cached tokens out of.
+int32_t CachedByTimings(const JsonView& document) {
+  return CountAt(ObjectAt(document, "timings"), "cache_n", -1);
+}
+
 // Says nothing where the engine says nonsense: what isn't known isn't 0.
-void Report(const JsonView& usage, AnswerReader::Emit emit) {
+void Report(const JsonView& document, AnswerReader::Emit emit) {
+  const JsonView usage = ObjectAt(document, "usage");
   if (!usage || IsNonsense(usage, "prompt_tokens") || IsNonsense(usage, "completion_tokens")) {
     return;
   }
@@ -40,6 +46,9 @@ void Report(const JsonView& usage, AnswerReader::Emit emit) {
   out.prompt_tokens = CountAt(usage, "prompt_tokens", 0);
   out.completion_tokens = CountAt(usage, "completion_tokens", 0);
   out.cached_tokens = CountAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
+  if (out.cached_tokens < 0) {
+    out.cached_tokens = CachedByTimings(document);
+  }
   if (out.cached_tokens > out.prompt_tokens) {
     out.cached_tokens = -1;
   }
@@ -56,7 +65,7 @@ class ChatReader final : public AnswerReader {
     for (const JsonView choice : ArrayAt(document, "choices")) {
       TRY(TakeChoice(choice, emit));
     }
-    Report(ObjectAt(document, "usage"), emit);
+    Report(document, emit);
     return {};
   }
 
@@ -132,7 +141,7 @@ class DocumentReader final : public AnswerReader {
 
   Status Take(const JsonView& document, Emit emit) override {
     complete_ = static_cast<bool>(document.Find(member_));
-    Report(ObjectAt(document, "usage"), emit);
+    Report(document, emit);
     return {};
   }
   bool complete() const override { return complete_; }
@@ -162,6 +171,7 @@ std::unique_ptr<AnswerReader> MakeAnswerReader(wire::Surface surface, bool strea
     case wire::Surface::kGenerate: return MakeGenerateReader();
     case wire::Surface::kEmbedding: return MakeDocumentReader("data");
     case wire::Surface::kCountTokens: return MakeDocumentReader("input_tokens");
+    case wire::Surface::kTemplate: return MakeDocumentReader("prompt");
   }
   return MakeChatReader(streamed);
 }

@@ -51,6 +51,8 @@ constexpr Check kChecks[] = {
     // It takes them for any model, and answers 404 for one that has none.
     {Signal::kEmbeddings, "POST", "/v1/embeddings", kEmptyProbe, nullptr, false,
      /*served_without=*/true},
+    Never(Signal::kSlots),
+    Never(Signal::kTemplate),
 };
 
 }  // namespace

@@ -9,6 +9,11 @@ constexpr std::string_view kOwned[] = {
     "slot_id",
 };
 
+constexpr std::string_view kNoSlots =
+    "llama-server saves, restores and erases slots only when started with --slot-save-path";
+constexpr std::string_view kSlotsUntold =
+    "llama-server's GET /props doesn't say how many slots it has";
+
 std::string Recognise(const Replies& replies) {
   const std::string build = StringAt(replies.At("GET /props").document, "build_info");
   if (!build.empty()) {
@@ -45,11 +50,10 @@ Result<std::vector<Call>> Evict(const Endpoint& endpoint, const driver::EvictReq
                 "llama-server may keep prompts in RAM (--cache-ram), and no call empties that");
   }
   if (!endpoint.Has(Signal::kCacheReset)) {
-    return Fail(Code::kUnsupported,
-                "llama-server erases slots only when started with --slot-save-path");
+    return Fail(Code::kUnsupported, std::string(kNoSlots));
   }
   if (endpoint.slots <= 0) {
-    return Fail(Code::kUnsupported, "llama-server's GET /props doesn't say how many slots it has");
+    return Fail(Code::kUnsupported, std::string(kSlotsUntold));
   }
   std::vector<Call> calls;
   for (int32_t slot = 0; slot < endpoint.slots; ++slot) {
@@ -80,24 +84,71 @@ Call Tokenize(const std::string& text) {
   return {"POST", "/tokenize", std::move(body)};
 }
 
+// A slot that there isn't is another one to it: it would say 200.
+Result<Call> ActOnSlot(const Endpoint& endpoint, const driver::SlotRequest& request) {
+  using Action = driver::SlotRequest::Action;
+  if (!endpoint.Has(Signal::kSlots)) {
+    return Fail(Code::kUnsupported, std::string(kNoSlots));
+  }
+  if (endpoint.slots <= 0) {
+    return Fail(Code::kUnsupported, std::string(kSlotsUntold));
+  }
+  if (request.slot >= endpoint.slots) {
+    return Fail(Code::kInvalidArgument,
+                "slot: there are " + std::to_string(endpoint.slots) + ", from 0", "slot");
+  }
+  const std::string_view action = request.action == Action::kSave      ? "save"
+                                  : request.action == Action::kRestore ? "restore"
+                                                                       : "erase";
+  std::string path = "/slots/" + std::to_string(request.slot) + "?action=";
+  path += action;
+  std::string body;
+  if (request.action != Action::kErase) {
+    JsonWriter(body).BeginObject().Key("filename").String(request.file).EndObject();
+  }
+  return Call{"POST", std::move(path), std::move(body)};
+}
+
+bool GivesPrompt(const Reply& reply) {
+  const Json* prompt = reply.document.Find("prompt");
+  return reply.status == 200 && prompt != nullptr && prompt->is_string();
+}
+
+constexpr Route kRoutes[] = {
+    {wire::Surface::kChat, "/v1/chat/completions"},
+    {wire::Surface::kCompletion, "/v1/completions"},
+    {wire::Surface::kEmbedding, "/v1/embeddings"},
+    {wire::Surface::kResponses, "/v1/responses"},
+    {wire::Surface::kMessages, "/v1/messages"},
+    {wire::Surface::kCountTokens, "/v1/messages/count_tokens"},
+    {wire::Surface::kTemplate, "/apply-template"},
+};
+
+constexpr std::string_view kSlotCounts[] = {"n_saved", "n_restored", "n_erased"};
+
+// An action that there is not: 400 where slots have actions, 501 where they haven't.
+constexpr std::string_view kNoAction = "/slots/0?action=none";
+
 constexpr Check kChecks[] = {
     kMetricsCheck,
     Never(Signal::kKvEvents),
-    // An action that there is not: 400 where slots can be erased, 501 where they can't.
-    {Signal::kCacheReset, "POST", "/slots/0?action=none"},
+    {Signal::kCacheReset, "POST", kNoAction},
     Never(Signal::kSleep),
     {Signal::kTokenizer, "POST", "/tokenize", kTokenizeProbe, GivesTokens},
     kAbortByClosing,
     kMessagesCheck,
     kResponsesCheck,
     kEmbeddingsCheck,
+    {Signal::kSlots, "POST", kNoAction},
+    {Signal::kTemplate, "POST", "/apply-template",
+     R"({"messages":[{"role":"user","content":"fak"}]})", GivesPrompt},
 };
 
 }  // namespace
 
 const Adapter kLlamaCpp = {
     .engine = "llamacpp",
-    .routes = kAllRoutes,
+    .routes = kRoutes,
     .owned_fields = kOwned,
     .closes_after_stream = true,
     // It looks whether a client is still there when it has had no result for a second, of anybody's
@@ -111,6 +162,8 @@ const Adapter kLlamaCpp = {
     .describe = Describe,
     .evict = Evict,
     .read_evict = ReadEvict,
+    .act_on_slot = ActOnSlot,
+    .slot_counts = kSlotCounts,
     .tokenize = Tokenize,
 };
 

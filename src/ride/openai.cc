@@ -29,6 +29,7 @@ constexpr Check kChecks[] = {
     Never(Signal::kMetrics),  Never(Signal::kKvEvents),  Never(Signal::kCacheReset),
     Never(Signal::kSleep),    Never(Signal::kTokenizer), kAbortByClosing,
     Never(Signal::kMessages), kResponsesCheck,           kEmbeddingsCheck,
+    Never(Signal::kSlots),    Never(Signal::kTemplate),
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ride/probe.h"
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -165,7 +166,10 @@ std::vector<Call> CallsOf(const Adapter& adapter) {
     calls.push_back({"GET", std::string(adapter.describe_path)});
   }
   for (const Check& check : adapter.checks) {
-    if (!check.method.empty()) {
+    const bool known = std::any_of(calls.begin(), calls.end(), [&check](const Call& call) {
+      return call.method == check.method && call.path == check.path;
+    });
+    if (!check.method.empty() && !known) {
       calls.push_back(
           {std::string(check.method), std::string(check.path), std::string(check.body)});
     }
@@ -196,6 +200,9 @@ constexpr Meaning kMeanings[] = {
     {Signal::kMessages, "/v1/messages passes through", "/v1/messages is refused"},
     {Signal::kResponses, "/v1/responses passes through", "/v1/responses is refused"},
     {Signal::kEmbeddings, "/v1/embeddings passes through", "/v1/embeddings is refused"},
+    {Signal::kSlots, "fak can save, restore and erase its slots",
+     "fak will not be able to save or restore a slot there"},
+    {Signal::kTemplate, "/apply-template passes through", "/apply-template is refused"},
 };
 
 bool IsServed(const Reply& reply) {

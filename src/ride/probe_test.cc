@@ -1,6 +1,8 @@
 #include "ride/probe.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +69,7 @@ Replies LlamaCpp() {
        R"("build_info":"b11434-sdist"})"},
       {"POST /slots/0?action=none", 400, R"({"error":{"code":400,"message":"Invalid action"}})"},
       {"POST /tokenize", 200, R"({"tokens":[1,2]})"},
+      {"POST /apply-template", 200, R"({"prompt":"<|im_start|>user\nfak<|im_end|>\n"})"},
       {"POST /v1/messages", 500, R"({"error":{"code":500,"message":"x","type":"server_error"}})"},
       {"POST /v1/responses", 400, R"({"error":{"code":400,"message":"x"}})"},
       {"POST /v1/embeddings", 501,
@@ -181,6 +184,8 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(llama.slots, 4);
   EXPECT_EQ(llama.context_length, 2048);
   EXPECT_TRUE(llama.Has(Signal::kCacheReset));
+  EXPECT_TRUE(llama.Has(Signal::kSlots));
+  EXPECT_TRUE(llama.Has(Signal::kTemplate));
   EXPECT_FALSE(llama.Has(Signal::kAbort));
   EXPECT_TRUE(llama.Has(Signal::kMessages));
   EXPECT_FALSE(llama.Has(Signal::kEmbeddings));
@@ -255,11 +260,23 @@ TEST(Conclude, ShowsARowForEverySignalOfEveryEngine) {
   }
 }
 
+TEST(CallsOf, AsksNothingTwice) {
+  for (const Adapter* adapter : Adapters()) {
+    std::set<std::string> asked;
+    for (const Call& call : CallsOf(*adapter)) {
+      EXPECT_TRUE(asked.insert(call.method + " " + call.path).second)
+          << adapter->engine << " " << call.path;
+    }
+  }
+}
+
 TEST(Adapters, ReachNothingButTheSurfacesOfClients) {
   for (const Adapter* adapter : Adapters()) {
     EXPECT_EQ(FindAdapter(adapter->engine), adapter);
     for (const Route& route : adapter->routes) {
-      EXPECT_TRUE(route.path.starts_with("/v1/") || route.path == "/generate") << adapter->engine;
+      EXPECT_TRUE(route.path.starts_with("/v1/") || route.path == "/generate" ||
+                  route.path == "/apply-template")
+          << adapter->engine;
       EXPECT_EQ(route.path.find("fak"), std::string_view::npos);
     }
   }

@@ -86,6 +86,28 @@ TEST(Relay, GivesTheSameEventsWhereverTheStreamIsCut) {
   }
 }
 
+TEST(Relay, ReadsCachedTokensFromTimingsWhereUsageLacksThem) {
+  const auto cached = [](const std::string& usage, const std::string& timings) {
+    const std::string body = R"({"choices":[{"index":0,"message":{"content":"x"},)"
+                             R"("finish_reason":"stop"}],"usage":{"prompt_tokens":9,)"
+                             R"("completion_tokens":1)" +
+                             usage + R"(},"timings":{)" + timings + R"("prompt_n":2}})";
+    const auto events = Relayed(body, 0, /*streamed=*/false);
+    EXPECT_EQ(events->raw_.front(), body);  // and adds nothing to it
+    return events->usage_->cached_tokens;
+  };
+  EXPECT_EQ(cached("", R"("cache_n":7,)"), 7);
+  EXPECT_EQ(cached(R"(,"prompt_tokens_details":{"cached_tokens":5})", R"("cache_n":7,)"), 5);
+  EXPECT_EQ(cached("", ""), -1);
+  EXPECT_EQ(cached("", R"("cache_n":10,)"), -1);  // of a prompt of 9
+  const auto streamed = Relayed(
+      "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1},"
+      "\"timings\":{\"cache_n\":7}}\n\ndata: [DONE]\n\n",
+      0);
+  EXPECT_EQ(streamed->usage_->cached_tokens, 7);
+}
+
 TEST(Relay, WithholdsUsageThatTheClientDidNotAskFor) {
   const auto events = Relayed(kStream, 0, true, true);
   EXPECT_EQ(events->raw_.size(), 4u);

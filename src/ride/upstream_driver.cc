@@ -74,7 +74,8 @@ Status CheckMetricsUrls(const driver::ReplicaSpec& spec) {
   if (urls.size() > limits::kUpstreamsMax) {
     return Fail(Code::kInvalidArgument,
                 "upstream " + spec.name + " has " + std::to_string(urls.size()) +
-                    " metrics URLs, and may have " + std::to_string(limits::kUpstreamsMax));
+                    " metrics URLs, and may have " + std::to_string(limits::kUpstreamsMax),
+                "metrics_urls");
   }
   for (size_t i = 0; i < urls.size(); ++i) {
     if (auto url = net::ParseUrl(urls[i]); !url) {
@@ -111,6 +112,7 @@ driver::Capabilities CapabilitiesOf(const Adapter& adapter) {
   out.anthropic_wire = FindRoute(adapter, wire::Surface::kMessages) != nullptr;
   out.responses_wire = FindRoute(adapter, wire::Surface::kResponses) != nullptr;
   out.generate_wire = FindRoute(adapter, wire::Surface::kGenerate) != nullptr;
+  out.template_wire = FindRoute(adapter, wire::Surface::kTemplate) != nullptr;
   return out;
 }
 
@@ -120,6 +122,7 @@ std::optional<Signal> SignalOf(wire::Surface surface) {
     case wire::Surface::kCountTokens: return Signal::kMessages;
     case wire::Surface::kResponses: return Signal::kResponses;
     case wire::Surface::kEmbedding: return Signal::kEmbeddings;
+    case wire::Surface::kTemplate: return Signal::kTemplate;
     default: return std::nullopt;
   }
 }
@@ -316,6 +319,7 @@ void UpstreamDriver::OnProbed(Result<Endpoint> found) {
   capabilities.anthropic_wire = found->Has(Signal::kMessages);
   capabilities.responses_wire = found->Has(Signal::kResponses);
   capabilities.embeddings = found->Has(Signal::kEmbeddings);
+  capabilities.template_wire = found->Has(Signal::kTemplate);
   const Adapter& engine = *found->adapter;
   {
     const std::lock_guard lock(mutex_);
@@ -533,8 +537,9 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   }
   request.body = std::move(edited.body);
   request.keep_connection = !(turn.stream && engine->closes_after_stream);
-  const bool generates =
-      turn.surface != wire::Surface::kEmbedding && turn.surface != wire::Surface::kCountTokens;
+  const bool generates = turn.surface != wire::Surface::kEmbedding &&
+                         turn.surface != wire::Surface::kCountTokens &&
+                         turn.surface != wire::Surface::kTemplate;
   if (meter_ && generates) {
     sink = meter_->Measure(*prepared, std::move(sink));
   }

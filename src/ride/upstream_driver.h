@@ -55,6 +55,7 @@ struct UpstreamOptions {
 class UpstreamDriver final : public driver::EngineDriver,
                              public driver::CacheControl,
                              public driver::SleepControl,
+                             public driver::SlotControl,
                              public driver::RemoteTokenizer {
  public:
   // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
@@ -77,6 +78,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
   driver::SleepControl* maybe_sleep_control() override { return this; }
+  driver::SlotControl* maybe_slot_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
   driver::KvEventSource* maybe_kv_events() override { return kv_events_.get(); }
 
@@ -84,6 +86,8 @@ class UpstreamDriver final : public driver::EngineDriver,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
   void SetAsleep(driver::SleepRequest request,
                  std::function<void(std::vector<driver::SleepOutcome>)> done) override;
+  void ActOnSlot(driver::SlotRequest request,
+                 std::function<void(std::vector<driver::SlotOutcome>)> done) override;
   void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
 
   const std::string& name() const { return spec_.name; }
@@ -102,6 +106,11 @@ class UpstreamDriver final : public driver::EngineDriver,
  private:
   friend class UpstreamRequest;
   using Answered = std::function<void(Result<Replies>)>;
+  // A call of ours that the operator wanted, and what came of it.
+  struct Operated {
+    std::string call;  // "POST /wake_up"
+    Reply reply;       // of status 200
+  };
   struct Chore {
     std::unique_ptr<CallSequence> calls;
     Answered done;
@@ -150,6 +159,10 @@ class UpstreamDriver final : public driver::EngineDriver,
   // Any thread. Runs it on the request loop; false, and nothing, once the driver has stopped: a
   // loop that isn't its own lives on.
   bool PostRequest(UniqueFunction<void()> task);
+  // Any thread. Makes the call that `make` names, which may take long, then looks whether it is
+  // ready; `done` gets what came of it, or why not.
+  void Operate(const std::function<Result<Call>(const Endpoint&)>& make,
+               std::function<void(Result<Operated>)> done);
   // Any thread.
   void TellAbort(const Adapter& adapter, const std::string& id);
 

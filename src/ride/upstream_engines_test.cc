@@ -34,20 +34,20 @@ constexpr Surface kSurfaces[] = {Surface::kChat,      Surface::kCompletion, Surf
                                  Surface::kResponses, Surface::kGenerate,   Surface::kEmbedding};
 
 constexpr Row kRows[] = {
-    {"vllm", "yypp-p", "/v1/models", "POST /reset_prefix_cache", EvictGuarantee::kWholePrefix, true,
-     true, "/tokenize", true},
-    {"sglang", "yyppyp", "/v1/models", "POST /flush_cache", EvictGuarantee::kWholePrefix, true,
+    {"vllm", "yypp-p-", "/v1/models", "POST /reset_prefix_cache", EvictGuarantee::kWholePrefix,
+     true, true, "/tokenize", true},
+    {"sglang", "yyppyp-", "/v1/models", "POST /flush_cache", EvictGuarantee::kWholePrefix, true,
      true, "/v1/tokenize", true},
-    {"llamacpp", "yypp-p", "/health", "POST /slots/0?action=erase, POST /slots/1?action=erase",
+    {"llamacpp", "yypp-pp", "/health", "POST /slots/0?action=erase, POST /slots/1?action=erase",
      EvictGuarantee::kNone, false, false, "/tokenize", false},
-    {"dynamo", "yypp-p", "/v1/models", "", EvictGuarantee::kNone, true, false, "", true},
-    {"llmd", "yypp-p", "/v1/models", "", EvictGuarantee::kNone, true, true, "", true},
-    {"mlx", "yypp-p", "/health", "DELETE /v1/cache", EvictGuarantee::kWholePrefix, false, false, "",
-     false},
-    {"fak", "yypp-p", "/ready", "POST /v1/fak/cache/evict", EvictGuarantee::kExact, true, true,
+    {"dynamo", "yypp-p-", "/v1/models", "", EvictGuarantee::kNone, true, false, "", true},
+    {"llmd", "yypp-p-", "/v1/models", "", EvictGuarantee::kNone, true, true, "", true},
+    {"mlx", "yypp-p-", "/health", "DELETE /v1/cache", EvictGuarantee::kWholePrefix, false, false,
+     "", false},
+    {"fak", "yypp-p-", "/ready", "POST /v1/fak/cache/evict", EvictGuarantee::kExact, true, true,
      "/tokenize", true},
-    {"openai", "yy-p-p", "/v1/models", "", EvictGuarantee::kNone, false, false, "", true},
-    {"anthropic", "--p---", "/v1/models", "", EvictGuarantee::kNone, false, false, "", true},
+    {"openai", "yy-p-p-", "/v1/models", "", EvictGuarantee::kNone, false, false, "", true},
+    {"anthropic", "--p----", "/v1/models", "", EvictGuarantee::kNone, false, false, "", true},
 };
 
 constexpr const char* kPosts[] = {"/v1/messages", "/v1/responses", "/v1/embeddings"};
@@ -70,6 +70,7 @@ void AnswerAll(Upstream& upstream) {
   upstream.Answer("POST /slots/0?action=none", {400, {}, "{}"});
   upstream.Answer("POST /slots/0?action=erase", {200, {}, R"({"n_erased":5})"});
   upstream.Answer("POST /slots/1?action=erase", {200, {}, R"({"n_erased":0})"});
+  upstream.Answer("POST /apply-template", {200, {}, R"({"prompt":"x"})"});
   upstream.Answer("GET /v1/cache/stats", {200, {}, R"({"entries":1})"});
   upstream.Answer("DELETE /v1/cache", {200, {}, "{}"});
   upstream.Answer("POST /v1/fak/cache/evict", {200, {}, R"({"results":[{"guarantee":"exact"}]})"});

@@ -19,6 +19,7 @@ bool Serves(const driver::Capabilities& capabilities, const wire::Turn& turn) {
     case wire::Surface::kResponses: return capabilities.responses_wire;
     case wire::Surface::kEmbedding: return capabilities.embeddings;
     case wire::Surface::kGenerate: return capabilities.generate_wire;
+    case wire::Surface::kTemplate: return capabilities.template_wire;
     case wire::Surface::kChat:
     case wire::Surface::kCompletion: return true;
   }
@@ -97,6 +98,7 @@ std::shared_ptr<const driver::Capabilities> UpstreamSet::capabilities() const {
     all->anthropic_wire = all->anthropic_wire || one->anthropic_wire;
     all->responses_wire = all->responses_wire || one->responses_wire;
     all->generate_wire = all->generate_wire || one->generate_wire;
+    all->template_wire = all->template_wire || one->template_wire;
   }
   return all;
 }
@@ -219,6 +221,18 @@ void UpstreamSet::SetAsleep(driver::SleepRequest request,
   for (const auto& member : members_) {
     if (driver::SleepControl* control = member->maybe_sleep_control()) {
       control->SetAsleep(request, take);
+    } else {
+      take({});
+    }
+  }
+}
+
+void UpstreamSet::ActOnSlot(driver::SlotRequest request,
+                            std::function<void(std::vector<driver::SlotOutcome>)> done) {
+  const auto take = Gathering<driver::SlotOutcome>::Of(members_.size(), std::move(done));
+  for (const auto& member : members_) {
+    if (driver::SlotControl* control = member->maybe_slot_control()) {
+      control->ActOnSlot(request, take);
     } else {
       take({});
     }

@@ -14,6 +14,7 @@ namespace fak::ride {
 class UpstreamSet final : public driver::EngineDriver,
                           public driver::CacheControl,
                           public driver::SleepControl,
+                          public driver::SlotControl,
                           public driver::RemoteTokenizer {
  public:
   // At least one.
@@ -31,12 +32,15 @@ class UpstreamSet final : public driver::EngineDriver,
   void Stop() override;
   driver::CacheControl* maybe_cache_control() override { return this; }
   driver::SleepControl* maybe_sleep_control() override { return this; }
+  driver::SlotControl* maybe_slot_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
 
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
   void SetAsleep(driver::SleepRequest request,
                  std::function<void(std::vector<driver::SleepOutcome>)> done) override;
+  void ActOnSlot(driver::SlotRequest request,
+                 std::function<void(std::vector<driver::SlotOutcome>)> done) override;
   void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
 
  private:

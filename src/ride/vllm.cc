@@ -74,6 +74,8 @@ constexpr Check kChecks[] = {
     kMessagesCheck,
     kResponsesCheck,
     kEmbeddingsCheck,
+    Never(Signal::kSlots),
+    Never(Signal::kTemplate),
 };
 
 }  // namespace

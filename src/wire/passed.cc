@@ -32,7 +32,7 @@ constexpr std::string_view kPromptMembers[] = {"tools", "system", "instructions"
                                                "input"};
 
 std::string_view NeededMember(Surface surface) {
-  return surface == Surface::kMessages || surface == Surface::kCountTokens ? "messages" : "input";
+  return surface == Surface::kResponses || surface == Surface::kEmbedding ? "input" : "messages";
 }
 
 // How deep a list of kGenerate's member is nested when it is a list of prompts.

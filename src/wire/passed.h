@@ -12,7 +12,7 @@
 // read than choosing an engine needs. Pure but for PassedStream.
 namespace fak::wire {
 
-// A request of kMessages, kResponses, kEmbedding, kCountTokens or kGenerate as a turn: model,
+// A request of any surface but chats and completions as a turn: model,
 // stream, cache_salt, and as its one prompt the text that caches would find again (tools,
 // instructions, messages). kInvalidArgument names a field of a wrong type, or the one that is
 // missing without which no engine could answer. Of kGenerate, whose answers tell prompts and

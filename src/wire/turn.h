@@ -22,6 +22,7 @@ enum class Surface : uint8_t {
   kEmbedding,
   kCountTokens,  // Anthropic's count_tokens
   kGenerate,     // SGLang's own /generate
+  kTemplate,     // llama.cpp's own /apply-template
 };
 
 // Absent = the client said nothing: the model's own defaults apply, then the system's

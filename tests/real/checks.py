@@ -19,6 +19,7 @@ from wire import Stream, Tap, Told, ask, error_of, samples, take_events, tell, t
 
 CLOSES_WITHIN_MS = 100
 PROBE_EVERY_S = 5.0
+PROBE_TIMEOUT_S = 10.0
 GOES_ON_S = 2.0  # allowed beside the interval, on a busy machine
 LOAD = 50
 
@@ -133,6 +134,8 @@ def probe(ride):
         "tokenizer": engine.tokens_of("fak") is not None,
         "cache_reset": engine.resets(),
         "sleep": engine.sleeps(),
+        "slots": engine.saves_slots(),
+        "apply_template": engine.renders(),
         "abort": not {"gone_stream", "gone_whole", "gone_whole_busy"} & set(engine.limits),
         **{surface: serves(engine, surface) for surface in SURFACES},
     }
@@ -449,6 +452,32 @@ def restarted(ride):
     return HONOURED, f"not ready {away:.1f} s after the kill, ready {ready:.1f} s after the engine was"
 
 
+def stopped(ride):
+    """SIGSTOP: it takes connections and answers nobody. Our own time-outs end what waits, and say so."""
+    engine, bound_s = ride.engine, 4
+    body = ride.completion(max_tokens=2)
+    with ride.front("--request-timeout", bound_s) as front, ThreadPoolExecutor(1) as pool:
+        engine.stop()
+        try:
+            whole = pool.submit(tell, front.address, "/v1/completions", body)
+            streamed = tell(front.address, "/v1/completions", body | {"stream": True})
+            told = [whole.result(timeout=60), streamed]
+            away = front.until_ready(503, PROBE_EVERY_S + PROBE_TIMEOUT_S + GOES_ON_S)
+        finally:
+            engine.go_on()
+        back = front.until_ready(200, PROBE_EVERY_S + PROBE_TIMEOUT_S + GOES_ON_S)
+    expect(engine.settle(0, 600) is not None, "the engine was busy for 600 s")
+    with ride.front() as patient:
+        after = tell(patient.address, "/v1/completions", body)
+    for one in told:
+        expect(one.status == 504 and one.error.get("message"), f"a request to it: {one}")
+        expect(one.took_s < bound_s + GOES_ON_S, f"504 after {one.took_s:.1f} s, bound {bound_s} s")
+    expect(away is not None, "fak says that it is ready before an engine that hangs")
+    expect(back is not None and after.status == 200, f"ready {back} s after it goes on: {after}")
+    return HONOURED, (f"504 after {max(one.took_s for one in told):.1f} s ({told[0].error['message'][:50]}); "
+                      f"not ready after {away:.1f} s more, ready {back:.1f} s after it went on")
+
+
 # --- Figures.
 
 
@@ -634,6 +663,7 @@ CHECKS = {
     "gone_whole": ("the same, an answer that isn't streamed", gone(False)),
     "killed": ("`kill -9` in the middle: errors, no `[DONE]`, no hang", killed),
     "restarted": ("back within a probe's interval of its restart", restarted),
+    "stopped": ("a stopped process (SIGSTOP): 504 within `--request-timeout`, not ready, and back", stopped),
     "metrics_gateway": ("50 requests counted by us", metrics_gateway),
     "metrics_engine": ("and by the engine: every figure equal to its own", metrics_engine),
     "evict": ("evict: warm becomes cold", evict),

@@ -110,6 +110,14 @@ class Engine:
         """Whether the engine goes to sleep when told to directly. It is awake afterwards."""
         return False
 
+    def saves_slots(self):
+        """Whether the engine writes a slot to a file when told to directly."""
+        return False
+
+    def renders(self):
+        """Whether the engine tells the prompt that it makes of a chat."""
+        return False
+
     def edited(self, body):
         """What fak makes of the bytes of a whole chat."""
         return body
@@ -162,6 +170,13 @@ class Engine:
                 pass
             self.process.wait()
             self.process = None
+
+    def stop(self):
+        """Holds all its processes, as a machine that swaps does: connections are taken and nobody answers."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
 
     def settle(self, wanted=0, within_s=30.0):
         """Seconds until it works on that many requests; None when it doesn't get there in time."""

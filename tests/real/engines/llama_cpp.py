@@ -1,11 +1,13 @@
 """llama.cpp's llama-server with SmolLM2, built by tools/peers/llama.cpp."""
 
 import contextlib
+import json
 import subprocess
 
 import checks
-from engine import DEGRADED, IMPOSSIBLE, ROOT, Engine, model_path
-from wire import ask, total
+from checks import QUESTION
+from engine import DEGRADED, HONOURED, IMPOSSIBLE, ROOT, Engine, model_path
+from wire import ask, tell, total
 
 
 def evict_slots(ride):
@@ -22,9 +24,78 @@ def evict_off(ride):
         checks.probe(other)
         with other.front() as front:
             evicted = ask(front.address, "POST", "/v1/fak/cache/evict", {"scope": "all"})
+            saved = on_slot(front, "save", 0, file="x.bin")
+    checks.expect(saved.status == 400 and saved.json["results"][0]["status"] == "refused", saved)
     row = evicted.json["results"][0]
     checks.expect(row["guarantee"] == "none" and "--slot-save-path" in row["call"], row)
     return IMPOSSIBLE, row["call"]
+
+
+def on_slot(front, action, slot, **more):
+    return ask(front.address, "POST", f"/v1/fak/upstream/slot/{action}", {"slot": slot, **more})
+
+
+def slots(ride):
+    """What a slot holds is written to a file and read back; a slot that isn't there and a path are refused."""
+    body = ride.completion(prompt=checks.PARAGRAPH * 8, max_tokens=2)
+    with variant(ride, "--slot-save-path", ride.engine.folder, "--cache-ram", 0) as other:
+        address = other.engine.address
+        with other.front() as front:
+
+            def cached():
+                told = tell(front.address, "/v1/completions", body)
+                checks.expect(told.status == 200, told)
+                return checks.cached_of(told)
+
+            def act(action, **more):
+                reply = on_slot(front, action, slot, **more)
+                checks.expect(reply.status == 200 and reply.json["results"][0]["status"] == "done", reply)
+                return reply.json["results"][0]["tokens"]
+
+            cold = cached()
+            slot = next(each["id"] for each in ask(address, "GET", "/slots").json if each.get("n_prompt_tokens"))
+            saved = act("save", file="warm.bin")
+            erased = act("erase")
+            emptied = cached()
+            act("erase")
+            restored = act("restore", file="warm.bin")
+            warm = cached()
+            refused = [on_slot(front, "save", 99, file="x.bin"), on_slot(front, "save", 0, file="../x.bin"),
+                       on_slot(front, "restore", 0, file="never-saved.bin")]
+            beyond = ask(address, "POST", "/slots/99?action=erase")
+    checks.expect(cold == emptied == 0 < warm, f"cached cold, after the erasure, after the restoration: {cold}, "
+                  f"{emptied}, {warm}")
+    checks.expect(saved == restored == erased, f"tokens saved {saved}, restored {restored}, erased {erased}")
+    checks.expect([reply.status for reply in refused] == [400] * 3, *refused)
+    return HONOURED, (f"{saved} tokens saved and restored, {warm} of them found; slot 99 of 4: 400, where it says "
+                      f"{beyond.status}")
+
+
+def apply_template(ride):
+    """The prompt that it makes of a chat, as it says it itself."""
+    path, body = "/apply-template", {"messages": QUESTION}
+    with ride.tapped() as front:
+        through = ask(front.address, "POST", path, body | ride.engine.owned)
+        sent = json.loads(front.tap.carrying(path).requests()[-1][3])
+        empty = ask(front.address, "POST", path, {})
+    direct = ask(ride.engine.address, "POST", path, body)
+    checks.expect(through.status == 200 and through.json == direct.json, f"{through}, the engine itself {direct}")
+    checks.expect(sent == body and empty.status == 400, f"the engine got {sent}; without messages: {empty}")
+    return HONOURED, f"{through.json['prompt'][:50]!r}"
+
+
+def timings(ride):
+    """timings reach the client; the tokens that its prompt cache had are hits of ours, in streams too."""
+    path, found = "/v1/chat/completions", []
+    with ride.front() as front:
+        for more in ({}, {}, {"stream": True, "stream_options": {"include_usage": True}}):
+            told = tell(front.address, path, ride.chat(max_tokens=2, **more))
+            said = [chunk["timings"]["cache_n"] for chunk in told.chunks if "timings" in chunk]
+            checks.expect(said and said[-1] == checks.cached_of(told), f"cache_n {said}: {told}")
+            found.append(said[-1])
+        hits = checks.in_schema(front.metrics(), "gateway").get("prefix_cache_hits_total")
+    checks.expect(found[1] > 0 and found[2] > 0 and hits == sum(found), f"cache_n {found}, hits {hits}")
+    return HONOURED, f"cache_n {found}, as in usage; {hits:.0f} hits counted"
 
 
 @contextlib.contextmanager
@@ -55,12 +126,15 @@ class LlamaCpp(Engine):
     more = {
         "gone_whole_busy": checks.GONE_WHOLE_BUSY,
         "evict_slots": ("evict, with `--cache-ram 0`", evict_slots),
-        "evict_off": ("evict, without `--slot-save-path`", evict_off),
+        "evict_off": ("evict and slots, without `--slot-save-path`", evict_off),
+        "slots": ("a slot saved, erased and restored: warm, cold, warm", slots),
+        "apply_template": ("`/apply-template` passes", apply_template),
+        "timings": ("`timings` pass, and what its prompt cache had is counted", timings),
     }
     owned = {"id_slot": 3, "slot_id": 3}
     hidden = (("GET", "/slots"), ("GET", "/props"), ("POST", "/props"), ("POST", "/slots/0?action=erase"),
-              ("POST", "/slots/0?action=save"), ("POST", "/completion"), ("POST", "/infill"),
-              ("POST", "/apply-template"), ("POST", "/v1/rerank"), ("POST", "/lora-adapters"))
+              ("POST", "/slots/0?action=save"), ("POST", "/slots/0?action=restore"), ("POST", "/completion"),
+              ("POST", "/infill"), ("POST", "/v1/rerank"), ("POST", "/lora-adapters"))
 
     def install(self):
         done = subprocess.run([ROOT / "tools/peers/llama.cpp"], stdout=subprocess.PIPE, text=True, check=True)
@@ -96,6 +170,12 @@ class LlamaCpp(Engine):
 
     def resets(self):
         return ask(self.address, "POST", "/slots/0?action=erase").status == 200
+
+    def saves_slots(self):
+        return ask(self.address, "POST", "/slots/0?action=save", {"filename": "probe.bin"}).status == 200
+
+    def renders(self):
+        return "prompt" in (ask(self.address, "POST", "/apply-template", {"messages": QUESTION}).json or {})
 
     def figures(self, rows):
         def own(name):
