@@ -8,7 +8,7 @@ from pathlib import Path
 import checks
 from engine import DEGRADED, IMPOSSIBLE, ROOT, Engine, model_path
 from venv import make_venv
-from wire import ask
+from wire import ask, tell
 
 ESTABLISHED, CLOSE_WAIT = "01", "08"  # as /proc/net/tcp has them
 
@@ -31,6 +31,7 @@ class MlxLm(Engine):
         "gone_whole": (DEGRADED, "it writes nothing before the end, and so never sees that its client left"),
         "gone_whole_busy": (DEGRADED, "it writes nothing before the end, and so never sees that its client left"),
         "metrics_engine": (IMPOSSIBLE, "it has no metrics"),
+        "stop": (DEGRADED, "it cuts the string out of the text, which goes on behind it"),
         "evict": (IMPOSSIBLE, "it has no call that empties its prompt cache"),
         "evict_exact": (IMPOSSIBLE, "it has no call that empties its prompt cache"),
     }
@@ -81,5 +82,26 @@ class MlxLm(Engine):
         time.sleep(0.3)
         return ticks() - before > 0.1 * 0.3 * os.sysconf("SC_CLK_TCK")
 
+
+def stop(ride):
+    """It cuts the stop string out and goes on behind it; fak passes on what it says."""
+    body = ride.chat(max_tokens=16)
+    path = "/v1/chat/completions"
+    with ride.front() as front:
+        plain = tell(front.address, path, body)
+        word = max(plain.text.split()[1:-1], key=len)
+        through, direct = (tell(address, path, body | {"stop": [word]})
+                           for address in (front.address, ride.engine.address))
+    checks.expect(plain.status == through.status == 200, plain, through)
+    checks.expect(through.text == direct.text and through.finish == direct.finish,
+                  f"{through.text!r}, {through.finish}; the engine itself {direct.text!r}, {direct.finish}")
+    before, _, _ = plain.text.partition(word)
+    checks.expect(word not in through.text and through.text.startswith(before), f"{word!r}: {through.text!r}")
+    behind = through.text[len(before):]
+    checks.expect(behind, f"nothing behind {word!r}: it stops there by now: {through}")
+    return DEGRADED, f"{plain.text!r}, with stop {word!r}: {through.text!r}, {through.finish}"
+
+
+MlxLm.more["stop"] = ("`stop` ends the answer", stop)
 
 ENGINE = MlxLm

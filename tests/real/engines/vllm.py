@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Vllm(Engine):
     kv_events = True
     limits = {
         "evict_exact": (IMPOSSIBLE, "its one call empties the whole cache"),
+        "sleep_mode": (IMPOSSIBLE, "on the CPU it has none: it takes the calls without the flag, and doesn't start with it"),
     }
     extra = {"fak_unknown": {"b": 1.0, "a": [True]}, "min_tokens": 1, "repetition_penalty": 1.00}
     owned = {"kv_transfer_params": {"remote_host": "127.0.0.1", "remote_port": 1}, "ec_transfer_params": {"a": 1},
@@ -63,7 +65,8 @@ class Vllm(Engine):
                 "--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", self.port, "--dtype", "bfloat16",
                 "--max-model-len", 2048, "--max-num-seqs", SEQUENCES, "--scheduling-policy", "priority",
                 "--block-size", BLOCK, "--num-gpu-blocks-override", BLOCKS, "--enable-prefix-caching",
-                "--enable-prompt-tokens-details", "--enforce-eager", "--kv-events-config", json.dumps(events)], environment
+                "--enable-prompt-tokens-details", "--enforce-eager", "--kv-events-config", json.dumps(events),
+                *self.flags], environment
 
     def ready(self):
         return ask(self.address, "GET", "/health", timeout=10).status == 200
@@ -251,6 +254,110 @@ def core_killed(ride):
     return HONOURED, f"stream: {told[1].error.get('code')} and no [DONE], where it has both; whole: {answer.status}"
 
 
+def begun(front, ride, **more):
+    """A stream of which three events have come: what was told, and its other events."""
+    stream = Stream(front.address, "/v1/completions", ride.completion(**ride.engine.endless, stream=True, **more),
+                    timeout=120)
+    expect(stream.status == 200, f"status {stream.status}")
+    events, told = iter(stream), Told(200)
+    take_events(told, [next(events) for _ in range(3)])
+    return told, events
+
+
+def server_killed(ride):
+    """kill -9 of its API server alone: what computes lives on, and nobody answers for it. fak says so, and is back
+    after a restart."""
+    engine = ride.engine
+    short = ride.completion(max_tokens=2)
+    with ride.front() as front:
+        told, events = begun(front, ride, max_tokens=engine.long_tokens)
+        core = engine.core()
+        engine.process.kill()
+        engine.process.wait()
+        take_events(told, events)
+        away = front.until_ready(503, PROBE_EVERY_S + GOES_ON_S)
+        orphan = Path(f"/proc/{core}").exists()
+        refused = tell(front.address, "/v1/completions", short)
+        engine.kill()
+        engine.start()
+        back = front.until_ready(200, PROBE_EVERY_S + GOES_ON_S)
+        after = tell(front.address, "/v1/completions", short)
+    expect(told.error and told.error.get("type") and not told.done and told.finish is None, f"the stream: {told}")
+    expect(orphan and away is not None, f"its engine process lives on: {orphan}; fak not ready after {away} s")
+    expect(refused.status == 503 and refused.error.get("type"), f"while it is away: {refused}")
+    expect(back is not None and after.status == 200, f"ready {back} s after the restart: {after}")
+    return HONOURED, (f"stream: {told.error.get('code')}, no [DONE]; its engine process lived on; not ready after "
+                      f"{away:.1f} s, ready {back:.1f} s after the restart")
+
+
+def terminated(ride):
+    """SIGTERM with --shutdown-timeout: the stream under way ends well, what comes later is refused with our error."""
+    engine = ride.engine
+    engine.kill()
+    engine.flags = ("--shutdown-timeout", 60)
+    try:
+        engine.start()
+        short = ride.completion(max_tokens=2)
+        with ride.front() as front:
+            told, events = begun(front, ride, max_tokens=200)
+            engine.process.terminate()
+            time.sleep(1)
+            health = ask(engine.address, "GET", "/health").status
+            direct, late = (tell(address, "/v1/completions", short) for address in (engine.address, front.address))
+            take_events(told, events)
+            ended = wait_for(lambda: engine.process.poll() is not None, 180)
+            away = front.until_ready(503, PROBE_EVERY_S + GOES_ON_S)
+    finally:
+        engine.kill()
+        engine.flags = ()
+    expect(told.done and told.finish == "length" and told.error is None, f"the stream under way: {told}")
+    expect(late.status in (502, 503) and late.error.get("type"), f"a request that came later: {late}")
+    expect(ended is not None and away is not None, f"it ended after {ended} s, fak not ready after {away} s")
+    return HONOURED, (f"the stream had its end; later: {late.status}, where it says {direct.status} and /health {health}; "
+                      f"it ended after {ended:.0f} s")
+
+
+def core_stopped(ride):
+    """SIGSTOP of the process that computes: its server answers /health as ever, and streams stall. Our time-out ends
+    them with an error."""
+    engine, bound_s = ride.engine, 6
+    core = engine.core()
+    with ride.front("--request-timeout", bound_s) as front:
+        started = time.monotonic()
+        told, events = begun(front, ride, max_tokens=engine.long_tokens)
+        os.kill(core, signal.SIGSTOP)
+        try:
+            health = ask(engine.address, "GET", "/health", timeout=10).status
+            take_events(told, events)
+            ended_s = time.monotonic() - started
+        finally:
+            os.kill(core, signal.SIGCONT)
+    expect(engine.settle(0, 60) is not None, "it computes for a client that left")
+    with ride.front() as patient:
+        after = tell(patient.address, "/v1/completions", ride.completion(max_tokens=2))
+    expect(told.error and told.error.get("message") and not told.done, f"the stream: {told}")
+    expect(ended_s < bound_s + GOES_ON_S, f"it ended after {ended_s:.1f} s, bound {bound_s} s")
+    expect(after.status == 200, f"after SIGCONT: {after}")
+    return HONOURED, f"error {told.error.get('code')} after {ended_s:.1f} s, its own /health {health}; well after SIGCONT"
+
+
+def sleep_mode(ride):
+    """Its CPU platform has no sleep mode. Without the flag it takes the calls, as `asleep` shows."""
+    engine = ride.engine
+    engine.kill()
+    engine.flags = ("--enable-sleep-mode",)
+    said = ""
+    try:
+        engine.start()
+    except SystemExit as refusal:
+        said = str(refusal)
+    finally:
+        engine.kill()
+        engine.flags = ()
+    expect("Sleep mode is not supported on current platform" in said, f"with --enable-sleep-mode it starts: {said}")
+    return IMPOSSIBLE, "with --enable-sleep-mode it doesn't start: Sleep mode is not supported on current platform"
+
+
 def no_reset(ride):
     """Without VLLM_SERVER_DEV_MODE there is no cache reset: the probe says so, and evict is refused."""
     engine = ride.engine
@@ -388,8 +495,12 @@ Vllm.more = {
     "transfer": ("`kv_transfer_params` only where allowed", transfer),
     "rank": ("the data-parallel rank is the operator's choice, no client's", rank),
     "asleep": ("not ready while it sleeps or is paused", asleep),
+    "sleep_mode": ("sleep with `--enable-sleep-mode`, which gives its memory back", sleep_mode),
     "kv_hits": ("hits predicted from its KV events are those that it counts", kv_hits),
     "core_killed": ("`kill -9` of its engine process: an error, where it says `[DONE]`", core_killed),
+    "server_killed": ("`kill -9` of its API server alone: not ready, and back after a restart", server_killed),
+    "terminated": ("SIGTERM with `--shutdown-timeout`: what runs ends well, what comes is refused", terminated),
+    "core_stopped": ("SIGSTOP of its engine process: an error within `--request-timeout`", core_stopped),
     "no_reset": ("without its development mode: no reset, and said so", no_reset),
 }
 
