@@ -118,6 +118,7 @@ class UpstreamDriver final : public driver::EngineDriver,
 
   UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, UpstreamPolicy policy,
                  const Adapter* maybe_adapter, UpstreamOptions options);
+  static Status CheckMetricsUrls(const driver::ReplicaSpec& spec);
   const Adapter* adapter() const;
   const std::string& key() const { return target_.api_key; }
 
