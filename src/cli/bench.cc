@@ -236,8 +236,8 @@ Status BenchModel(const BenchFlags& given) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddBench(CLI::App& program) {
-  CLI::App* bench = program.add_subcommand("bench", "Measure speed");
+std::function<ExitStatus()> AddBench(Program& program) {
+  CLI::App* bench = program.app.add_subcommand("bench", "Measure speed");
   bench->require_subcommand(1);
   CLI::App* verb = bench->add_subcommand(
       "model", "Prompt and generation speed of a model in this process, as llama-bench has it");

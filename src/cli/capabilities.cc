@@ -109,8 +109,8 @@ void PrintJson() {
 
 }  // namespace
 
-std::function<ExitStatus()> AddCapabilities(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand(
+std::function<ExitStatus()> AddCapabilities(Program& program) {
+  CLI::App* verb = program.app.add_subcommand(
       "capabilities", "What is shipped, partial or missing, each with the command that shows it");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");

@@ -221,8 +221,8 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddInspect(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand(
+std::function<ExitStatus()> AddInspect(Program& program) {
+  CLI::App* verb = program.app.add_subcommand(
       "inspect", "What a model file holds, what it needs here, whether it can run");
   const auto flags = std::make_shared<InspectFlags>();
   AddModel(*verb, flags->engine.model);

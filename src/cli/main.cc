@@ -160,16 +160,24 @@ int Explain(CLI::App& program, const CLI::ParseError& error) {
   return kWrongUsage;
 }
 
-int Run(CLI::App& program, const std::vector<std::function<fak::cli::ExitStatus()>>& runs) {
-  fak::cli::WarnOfUnknownVariables(program);
-  if (const fak::Status applied = fak::cli::ApplyEnvironmentAndFile(*ParsedVerb(program));
+int Run(fak::cli::Program& program, const std::string& config_path,
+        const std::vector<std::function<fak::cli::ExitStatus()>>& runs) {
+  fak::cli::WarnOfUnknownVariables(program.app);
+  auto file = fak::cli::LoadConfigFile(config_path);
+  if (!file) {
+    fak::cli::PrintError(file.error());
+    return kWrongUsage;
+  }
+  program.maybe_file = *std::move(file);
+  if (const fak::Status applied =
+          fak::cli::ApplyEnvironmentAndFile(*ParsedVerb(program.app), program.maybe_file);
       !applied) {
     fak::cli::PrintError(applied.error());
     return kWrongUsage;
   }
   const auto verbs = fak::cli::Verbs();
   for (size_t i = 0; i < verbs.size(); ++i) {
-    if (program.get_subcommand(std::string(verbs[i].name))->parsed()) {
+    if (program.app.get_subcommand(std::string(verbs[i].name))->parsed()) {
       return runs[i]();
     }
   }
@@ -193,37 +201,38 @@ int CheckOutput(int status) {
 }
 
 int ParseAndRun(int argc, char** argv) {
-  CLI::App program("fak serves large language models: natively, or in front of other engines.",
-                   "fak");
-  program.set_version_flag("--version", std::string("fak ") + fak::kVersion);
-  program.formatter(std::make_shared<HelpFormatter>());
-  program.require_subcommand(1);
-  program.fallthrough();  // --config may also follow the verb
-  program
-      .add_option("--config", "TOML file with a table a verb (default: ~/.config/fak/config.toml)")
+  CLI::App app("fak serves large language models: natively, or in front of other engines.", "fak");
+  app.set_version_flag("--version", std::string("fak ") + fak::kVersion);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.require_subcommand(1);
+  app.fallthrough();  // --config may also follow the verb
+  std::string config_path;
+  app.add_option("--config", config_path,
+                 "TOML file with a table a verb, and replicas (default: ~/.config/fak/config.toml)")
       ->envname("FAK_CONFIG");
-  program.footer(
+  app.footer(
       "fak help VERB, or fak VERB --help, shows a verb's flags and an example. Flags also come\n"
       "from FAK_<NAME> and the TOML file; FAK_CACHE is the folder of pulled models.");
+  fak::cli::Program program{app};
   std::vector<std::function<fak::cli::ExitStatus()>> runs;
   for (const fak::cli::Verb& verb : fak::cli::Verbs()) {
     runs.push_back(verb.add(program));
   }
-  AddSources(program);
+  AddSources(app);
   std::vector<std::string> words(argv + 1, argv + argc);
   TakeFlagsTypedAsVerbs(words);
-  if (const std::string wrong = WrongVerb(program, words); !wrong.empty()) {
+  if (const std::string wrong = WrongVerb(app, words); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", wrong.c_str());
     return kWrongUsage;
   }
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
-    program.parse(std::move(words));
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
-    return Explain(program, error);
+    return Explain(app, error);
   }
   try {
-    return Run(program, runs);
+    return Run(program, config_path, runs);
   } catch (const std::system_error& error) {  // std::thread has no other way to say it
     std::fprintf(stderr, "fak: the system starts no more threads: %s\n",
                  error.code().message().c_str());

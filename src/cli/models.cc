@@ -112,8 +112,8 @@ Status Remove(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddPull(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("pull", "Bring models to this machine");
+std::function<ExitStatus()> AddPull(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("pull", "Bring models to this machine");
   const auto references = std::make_shared<std::vector<std::string>>();
   verb->add_option("model", *references, "What to pull, each in one of the forms below")
       ->required();
@@ -138,8 +138,8 @@ std::function<ExitStatus()> AddPull(CLI::App& program) {
   };
 }
 
-std::function<ExitStatus()> AddList(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("list", "Models on this machine, and known aliases");
+std::function<ExitStatus()> AddList(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("list", "Models on this machine, and known aliases");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
   verb->footer(
@@ -151,8 +151,8 @@ std::function<ExitStatus()> AddList(CLI::App& program) {
   };
 }
 
-std::function<ExitStatus()> AddRm(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("rm", "Delete pulled models");
+std::function<ExitStatus()> AddRm(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("rm", "Delete pulled models");
   const auto names = std::make_shared<std::vector<std::string>>();
   verb->add_option("model", *names, "Names as fak list shows them")->required();
   verb->footer("Example:\n  fak rm smollm2");

@@ -59,8 +59,8 @@ Status Measure(PerplexityFlags flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddPerplexity(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand(
+std::function<ExitStatus()> AddPerplexity(Program& program) {
+  CLI::App* verb = program.app.add_subcommand(
       "perplexity", "How well a model predicts a text, as llama.cpp measures it");
   const auto flags = std::make_shared<PerplexityFlags>();
   verb->add_option("model", flags->engine.model,

@@ -134,8 +134,8 @@ Status Probe(const ProbeFlags& flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddProbe(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand(
+std::function<ExitStatus()> AddProbe(Program& program) {
+  CLI::App* verb = program.app.add_subcommand(
       "probe", "Say what engine is behind a URL, what it offers, and what fak can't do there");
   const auto flags = std::make_shared<ProbeFlags>();
   verb->add_option("url", flags->url, "[ENGINE+]URL")->required();

@@ -115,8 +115,8 @@ void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddRun(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("run", "Chat in the terminal, or answer one prompt");
+std::function<ExitStatus()> AddRun(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("run", "Chat in the terminal, or answer one prompt");
   const auto flags = std::make_shared<RunFlags>();
   verb->add_option(
       "--model", flags->engine.model,

@@ -43,6 +43,9 @@ struct ServeFlags {
   // Options that change nothing in front of an upstream, and those of them that were typed.
   std::vector<const CLI::Option*> native_options;
   std::vector<const CLI::Option*> typed_native_options;
+  // The other way round.
+  std::vector<const CLI::Option*> upstream_options;
+  std::vector<const CLI::Option*> typed_upstream_options;
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
   UpstreamFlags upstream;
@@ -132,6 +135,19 @@ Result<std::vector<metrics::Slo>> ReadSlos(const ServeFlags& flags) {
   return slos;
 }
 
+// Upstreams' flags where there is none. Only those that were typed: a key in the environment may be
+// there for other runs.
+Status RefuseUpstreamFlags(const ServeFlags& flags) {
+  if (!flags.native() || flags.typed_upstream_options.empty()) {
+    return {};
+  }
+  return Fail(Code::kInvalidArgument,
+              SourceOf(*flags.typed_upstream_options.front(), /*typed=*/true) +
+                  ": is for an upstream, and a model is served here; give --upstream too, or leave "
+                  "it out",
+              "--upstream");
+}
+
 // A word that would be read as a model to load where none is loaded.
 Status RefuseTypedModel(const ServeFlags& flags) {
   const std::string& model = flags.engine.model;
@@ -151,29 +167,47 @@ Status RefuseTypedModel(const ServeFlags& flags) {
 // Whether a replica of the fleet file can be one.
 Status CompleteReplica(driver::ReplicaSpec& spec) {
   if (spec.engine != driver::kNativeEngine) {
+    if (spec.url.empty()) {
+      return Fail(Code::kInvalidArgument, "is missing", "url");
+    }
     TRY(ride::CompleteSpec(spec, spec.url));
     return ride::UpstreamDriver::Check(spec);
   }
-  if (!spec.url.empty()) {
-    return Fail(Code::kInvalidArgument, "a model that is served here has none", "url");
+  // Nothing reads them there.
+  const std::pair<const char*, bool> kGiven[] = {{"name", !spec.name.empty()},
+                                                 {"url", !spec.url.empty()},
+                                                 {"api_key_file", !spec.api_key.empty()},
+                                                 {"metrics_urls", !spec.metrics_urls.empty()}};
+  for (const auto& [key, given] : kGiven) {
+    if (given) {
+      return Fail(Code::kInvalidArgument, "a model that is served here has none", key);
+    }
   }
-  spec.name = spec.name.empty() ? std::string(driver::kNativeEngine) : spec.name;
+  if (!spec.options.object().empty()) {
+    return Fail(Code::kInvalidArgument, "a model that is served here has none",
+                spec.options.object().front().first);
+  }
+  spec.name = driver::kNativeEngine;
   return {};
 }
 
 // The upstreams or the model that flags name, else the fleet file's replicas, else the default
 // model. A model that wasn't typed gives way to replicas, as it does to upstreams.
-Result<std::vector<driver::ReplicaSpec>> ReplicasOf(const ServeFlags& flags, const CLI::App& verb) {
-  TRY_ASSIGN(const std::optional<ConfigTable> file, LoadConfigFile(verb));
+Result<std::vector<driver::ReplicaSpec>> ReplicasOf(const ServeFlags& flags,
+                                                    const std::optional<ConfigTable>& maybe_file) {
   std::vector<driver::ReplicaSpec> replicas;
-  if (file) {
-    TRY_ASSIGN(replicas, fleet::ReadReplicas(*file, CompleteReplica));
+  if (maybe_file) {
+    TRY_ASSIGN(replicas, fleet::ReadReplicas(*maybe_file, CompleteReplica));
   }
   const bool upstreams = !flags.upstream.upstreams.empty();
   if (!replicas.empty() && (upstreams || flags.model_was_typed)) {
     std::fprintf(stderr, "fak: the replicas of the TOML file are passed over: %s\n",
-                 upstreams ? "--upstream names others" : "a model was named");
+                 upstreams ? "--upstream, or FAK_UPSTREAM, names others" : "a model was named");
     replicas.clear();
+  }
+  if (!replicas.empty() && !flags.engine.model.empty()) {
+    std::fprintf(stderr, "fak: the model %s is passed over: the TOML file names replicas\n",
+                 Printable(flags.engine.model).c_str());
   }
   if (upstreams) {
     TRY_ASSIGN(replicas, UpstreamSpecs(flags.upstream));
@@ -450,8 +484,17 @@ void RaiseDescriptorLimit() {
   }
 }
 
-Status Serve(ServeFlags flags, const CLI::App& verb) {
+Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
   RaiseDescriptorLimit();
+  TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
+  TRY(CleanNames(flags));
+  TRY(RefuseTypedModel(flags));
+  TRY_ASSIGN(flags.replicas, ReplicasOf(flags, maybe_file));
+  TRY(RefuseNativeFlags(flags));
+  TRY(RefuseUpstreamFlags(flags));
+  TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
+  TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
+  // Until here a signal ends the program at once, even while it reads a file that is a pipe.
   Latch first_signal;
   Latch second_signal;
   std::atomic<bool> stop{false};
@@ -463,13 +506,6 @@ Status Serve(ServeFlags flags, const CLI::App& verb) {
   log.file = flags.log_file;
   log.async = true;
   TRY(StartLog(log));
-  TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
-  TRY(CleanNames(flags));
-  TRY(RefuseTypedModel(flags));
-  TRY_ASSIGN(flags.replicas, ReplicasOf(flags, verb));
-  TRY(RefuseNativeFlags(flags));
-  TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
-  TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
   net::EventLoop loop;
   loop.Start("gateway");
   TRY(TryListening(loop, options));
@@ -563,7 +599,11 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--port", flags.port, "Port; 0: any free one")
       ->check(Within({.least = 0, .most = 65'535}))
       ->capture_default_str();
+  const size_t before_upstream = verb.get_options().size();
   AddUpstreamFlags(verb, flags.upstream);
+  for (size_t i = before_upstream; i < verb.get_options().size(); ++i) {
+    flags.upstream_options.push_back(verb.get_options()[i]);
+  }
   verb.add_option(
           "--served-model-name", flags.served_model_names,
           "Name of the model in requests; repeatable. In front of upstreams: of a model that "
@@ -612,9 +652,9 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddServe(CLI::App& program) {
+std::function<ExitStatus()> AddServe(Program& program) {
   CLI::App* verb =
-      program.add_subcommand("serve", "Serve a model, or an upstream, over the OpenAI API");
+      program.app.add_subcommand("serve", "Serve a model, or an upstream, over the OpenAI API");
   const auto flags = std::make_shared<ServeFlags>();
   AddFlags(*verb, *flags);
   verb->footer(
@@ -644,14 +684,14 @@ std::function<ExitStatus()> AddServe(CLI::App& program) {
       "  admin = true                                    may call /v1/fak/... (default: false)");
   verb->parse_complete_callback([verb, flags] {
     flags->model_was_typed = verb->get_option("--model")->count() > 0;
-    for (const CLI::Option* option : flags->native_options) {
-      if (option->count() > 0) {
-        flags->typed_native_options.push_back(option);
-      }
-    }
+    const auto given = [](const CLI::Option* option) { return option->count() > 0; };
+    std::copy_if(flags->native_options.begin(), flags->native_options.end(),
+                 std::back_inserter(flags->typed_native_options), given);
+    std::copy_if(flags->upstream_options.begin(), flags->upstream_options.end(),
+                 std::back_inserter(flags->typed_upstream_options), given);
   });
-  return [flags, verb]() -> ExitStatus {
-    const Status served = Serve(*flags, *verb);
+  return [flags, &program]() -> ExitStatus {
+    const Status served = Serve(*flags, program.maybe_file);
     return served ? 0 : PrintError(served.error());
   };
 }

@@ -67,8 +67,8 @@ Status Tokenize(const TokenizeFlags& flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddTokenize(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("tokenize", "Show a text's tokens");
+std::function<ExitStatus()> AddTokenize(Program& program) {
+  CLI::App* verb = program.app.add_subcommand("tokenize", "Show a text's tokens");
   const auto flags = std::make_shared<TokenizeFlags>();
   verb->add_option("model", flags->model, "Model, or a tokenizer.json")->required();
   verb->add_option("text", flags->text, "Text (default: standard input)");

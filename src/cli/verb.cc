@@ -184,12 +184,7 @@ std::vector<std::string> VerbNames(const CLI::App& app) {
   return names;
 }
 
-Result<std::optional<ConfigTable>> LoadConfigFile(const CLI::App& verb) {
-  const CLI::App* program = &verb;
-  while (program->get_parent() != nullptr) {
-    program = program->get_parent();
-  }
-  const std::string named = program->get_option("--config")->as<std::string>();
+Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& named) {
   const std::string path = named.empty() ? DefaultConfigPath() : named;
   if (path.empty()) {
     return std::nullopt;
@@ -201,11 +196,10 @@ Result<std::optional<ConfigTable>> LoadConfigFile(const CLI::App& verb) {
   return file;
 }
 
-Status ApplyEnvironmentAndFile(CLI::App& verb) {
-  TRY_ASSIGN(const std::optional<ConfigTable> file, LoadConfigFile(verb));
+Status ApplyEnvironmentAndFile(CLI::App& verb, const std::optional<ConfigTable>& maybe_file) {
   std::optional<ConfigTable> table;
-  if (file) {
-    TRY_ASSIGN(table, TableOf(*file, verb));
+  if (maybe_file) {
+    TRY_ASSIGN(table, TableOf(*maybe_file, verb));
   }
   for (CLI::Option* option : verb.get_options([](const CLI::Option*) { return true; })) {
     if (option->count() > 0) {

@@ -26,9 +26,17 @@ inline constexpr ExitStatus kWrongUsage = 2;
 inline constexpr ExitStatus kInterrupted = 130;  // by Ctrl-C: what a shell expects
 inline constexpr ExitStatus kReaderGone = 141;   // the pipe was closed: likewise
 
+// What verbs are added to.
+struct Program {
+  CLI::App& app;
+  // The TOML file, before a verb runs; nullopt: there is none. It has a table a verb and the
+  // fleet's replicas.
+  std::optional<ConfigTable> maybe_file = {};
+};
+
 struct Verb {
-  // Adds the verb to the program; the returned function runs it after parsing.
-  using Register = std::function<ExitStatus()> (*)(CLI::App& program);
+  // Adds the verb to the program, which outlives it; the returned function runs it after parsing.
+  using Register = std::function<ExitStatus()> (*)(Program& program);
   std::string_view name;
   Register add;
 };
@@ -43,15 +51,15 @@ std::string VerbPath(const CLI::App& verb);
 std::vector<std::string> VerbNames(const CLI::App& app);
 
 // The TOML file: that of --config, else $XDG_CONFIG_HOME/fak/config.toml; nullopt where there is
-// none. It has a table a verb ([bench.model] is that of "bench model") and the fleet's replicas.
-// Errors name its line.
-[[nodiscard]] Result<std::optional<ConfigTable>> LoadConfigFile(const CLI::App& verb);
+// none. Read once: it may be a pipe.
+[[nodiscard]] Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& named);
 
 // Flags have three sources: the command line, then FAK_<NAME> in the environment, then the table of
-// the verb in the TOML file. Every long name of a flag is one in all three. Fills the options that
-// the command line left out.
+// the verb in the TOML file; [bench.model] is that of "bench model". Every long name of a flag is
+// one in all three. Fills the options that the command line left out.
 // Errors name the variable or the file's line. docs/decisions/0007-flags.md.
-[[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb);
+[[nodiscard]] Status ApplyEnvironmentAndFile(CLI::App& verb,
+                                             const std::optional<ConfigTable>& maybe_file);
 
 // Where a flag got its value from, once that has run: "--threads" where it was `typed`,
 // "FAK_THREADS in the environment", or "threads in the TOML file".

@@ -177,8 +177,8 @@ Result<bool> Run(const VerifyFlags& flags) {
 
 }  // namespace
 
-std::function<ExitStatus()> AddVerify(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand(
+std::function<ExitStatus()> AddVerify(Program& program) {
+  CLI::App* verb = program.app.add_subcommand(
       "verify", "Whether a model gives the same bits here, whatever the path");
   const auto flags = std::make_shared<VerifyFlags>();
   AddModel(*verb, flags->model);

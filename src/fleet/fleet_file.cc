@@ -67,6 +67,16 @@ Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
   return spec;
 }
 
+// The place of the member that an error has as its field.
+Error AtKey(const ConfigTable& table, Error error) {
+  if (error.detail.starts_with(error.field + ": ")) {
+    error.detail.erase(0, error.field.size() + 2);
+  }
+  std::string key = error.field;
+  std::replace(key.begin(), key.end(), '_', '-');
+  return table.ErrorAt(key, error.detail);
+}
+
 }  // namespace
 
 Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
@@ -79,10 +89,8 @@ Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
   std::vector<driver::ReplicaSpec> specs;
   for (const ConfigTable& table : tables) {
     TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplica(table));
-    if (const Status completed = complete(spec); !completed) {
-      std::string key = completed.error().field;
-      std::replace(key.begin(), key.end(), '_', '-');
-      return Fail(table.ErrorAt(key, completed.error().detail));
+    if (Status completed = complete(spec); !completed) {
+      return Fail(AtKey(table, std::move(completed).error()));
     }
     if (tables.size() > 1 && spec.engine == driver::kNativeEngine) {
       return Fail(table.ErrorAt("engine", "a native replica has to be the only one"));

@@ -18,9 +18,10 @@ inline constexpr std::string_view kReplicaKey = "replica";
 //   name = "a"                        # default: the URL's host and port
 //   engine = "vllm"                   # default: "auto"; "native": a model served here
 //   url = "http://10.0.0.5:8000"      # or, native, none
-//   model = "smollm2"                 # native: which; else what the engine is asked for. Of one
-//   only api-key-file = "/etc/fak/a.key"   # its first line metrics-urls =
-//   ["http://10.0.0.5:9000/metrics"] kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
+//   model = "smollm2"                 # native: which; else, of one alone, what it is asked for
+//   api-key-file = "/etc/fak/a.key"   # its first line
+//   metrics-urls = ["http://10.0.0.5:9000/metrics"]
+//   kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
 //   data-parallel-rank = 0
 //   allow-fields = ["nvext.agent_hints"]
 //   allow-headers = ["x-tier"]

@@ -24,7 +24,7 @@ Result<std::vector<driver::ReplicaSpec>> Read(const std::string& text) {
       return Fail(Code::kInvalidArgument, "no engine tgi", "engine");
     }
     if (spec.options.Find("data_parallel_rank") != nullptr && spec.engine == "auto") {
-      return Fail(Code::kInvalidArgument, "takes none", "data_parallel_rank");
+      return Fail(Code::kInvalidArgument, "data_parallel_rank: takes none", "data_parallel_rank");
     }
     spec.name = spec.name.empty() ? spec.url : spec.name;
     return {};

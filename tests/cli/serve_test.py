@@ -314,12 +314,42 @@ class Serve(support.CliTest):
                                f'[[replica]]\nengine = "native"\nmodel = "{self.model}"\n')
         server = self.start("serve", "--config", file)
         self.assertIn("context 64", self.line_of(server, "is ready on"))
+        server.kill()
+        server = self.start("serve", "--config", file, env={"FAK_MODEL": "nosuch.gguf"})
+        self.line_of(server, "the model nosuch.gguf is passed over")
+        self.line_of(server, "is ready on")
+        for words in (["--config", file], [self.model]):
+            said = self.refused(*words, "--upstream-model", "x", status=2)
+            self.assertIn("--upstream-model: is for an upstream", said)
+
+    def test_a_config_file_may_be_a_pipe(self):
+        a = support.UpstreamStandIn(self, ["m"])
+        read, write = os.pipe()
+        os.write(write, f'[serve]\nport = 0\n[[replica]]\nurl = "{a.url}"\n'.encode())
+        os.close(write)
+        server = self.start("serve", "--config", f"/dev/fd/{read}", pass_fds=[read])
+        os.close(read)
+        self.line_of(server, f"in front of {a.url}")
+
+    def test_a_signal_ends_it_while_it_waits_for_a_key_file(self):
+        os.mkfifo(self.folder / "key")
+        file = self.fleet_file(f'[[replica]]\nurl = "http://127.0.0.1:1"\napi-key-file = "{self.folder}/key"\n')
+        server = self.start("serve", "--port", "0", "--config", file)
+        writer = os.open(self.folder / "key", os.O_WRONLY)  # waits for it to read
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(support.PATIENCE_S), -signal.SIGTERM)
+        os.close(writer)
 
     def test_a_fleet_file_that_is_wrong_is_refused_with_the_place(self):
         for text, said in (
                 ('[[replica]]\nurl = "http://127.0.0.1:1/?key=secret"\n', "fleet.toml:2:7: replica[0].url: "),
                 ('[[replica]]\nname = "a b"\nurl = "http://h"\n', "fleet.toml:2:8: replica[0].name: "),
-                ('[[replica]]\nname = "a"\n', "fleet.toml:1:1: replica[0].url: "),
+                ('[[replica]]\nname = "a"\n', "fleet.toml:1:1: replica[0].url: is missing"),
+                ('[[replica]]\nengine = "native"\nname = "n"\n', "fleet.toml:3:8: replica[0].name: a model"),
+                ('[[replica]]\nengine = "native"\ndata-parallel-rank = -7\n',
+                 "fleet.toml:3:22: replica[0].data-parallel-rank: a model"),
+                ('[[replica]]\nengine = "vllm"\nurl = "http://h"\ndata-parallel-rank = -7\n',
+                 "fleet.toml:4:22: replica[0].data-parallel-rank: must be a rank"),
                 ('[[replica]]\nengine = "tgi"\nurl = "http://h"\n', "fleet.toml:2:10: replica[0].engine: "),
                 ('[[replica]]\nengine = "native"\nurl = "http://h"\n', "fleet.toml:3:7: replica[0].url: "),
                 ('[[replica]]\nurl = "http://h"\ndata-parallel-rank = 1\n',
