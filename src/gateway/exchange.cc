@@ -44,7 +44,8 @@ void Exchange::OnEvent(wire::Event event) noexcept {
     end_.usage.prompt_tokens = started->prompt_tokens;
   } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
     broken_off_ = broken_off_ || finish->reason == wire::FinishReason::kError;
-  } else if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
+  } else if (const auto* text = std::get_if<wire::TextDelta>(&event);
+             text != nullptr && !text->tokens.empty()) {
     end_.usage.completion_tokens =
         std::max(0, end_.usage.completion_tokens) + static_cast<int32_t>(text->tokens.size());
   }

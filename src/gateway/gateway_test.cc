@@ -429,6 +429,20 @@ TEST_F(GatewayTest, TheAccessLogLeavesOutTokensThatNobodyCounted) {
   EXPECT_THAT(*ReadFile(log_file, 1 << 20), Not(HasSubstr("_tokens\"")));
 }
 
+TEST_F(GatewayTest, TheAccessLogLeavesOutTokensOfABrokenStreamThatNobodyCounted) {
+  const std::string log_file = FreshFile("fak_gateway_broken_uncounted.log");
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  driver_.events_ = {wire::TextDelta{0, "he", {}, {}}, wire::RawChunk{"{}"},
+                     wire::Failed{{Code::kUnavailable, "upstream u: cut"}}};
+  Start();
+  Ask("POST", "/v1/chat/completions",
+      R"({"stream":true,"messages":[{"role":"user","content":"hi"}]})");
+  StopLog();
+  const std::string log = *ReadFile(log_file, 1 << 20);
+  EXPECT_THAT(log, HasSubstr("\"error\":\"unavailable\""));
+  EXPECT_THAT(log, Not(HasSubstr("_tokens\"")));
+}
+
 TEST_F(GatewayTest, TheAccessLogNamesTheUpstreamAndWhyItFailed) {
   const std::string log_file = FreshFile("fak_gateway_upstream.log");
   ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
