@@ -62,6 +62,13 @@ struct LoadReport {
   std::string why_not;  // when not ready
 };
 
+// Of one of several workers that a driver stands for.
+struct WorkerLoad {
+  std::string worker;
+  std::string engine;  // empty: not known yet
+  LoadReport load;
+};
+
 // Receives one request's events. Calls come one at a time, in order, from a thread of the driver;
 // they must return quickly and never block (the native engine's batch waits for them). The sink
 // decides what to do with a slow reader: it may Cancel the request.
@@ -196,6 +203,8 @@ class EngineDriver {
   // Any thread. Stable between calls unless the driver says otherwise (an upstream restarted).
   virtual std::shared_ptr<const Capabilities> capabilities() const = 0;
   virtual LoadReport Load() const = 0;
+  // The same by worker, where the driver knows them by names. Any thread.
+  virtual std::vector<WorkerLoad> WorkerLoads() const { return {}; }
 
   // Takes a request. On success events follow on `sink` until Done or Failed, which is
   // kDeadlineExceeded when the request's deadline came first; on error nothing follows. Errors:

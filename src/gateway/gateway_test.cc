@@ -218,6 +218,25 @@ TEST_F(GatewayTest, PutsToSleepAndTellsARowForEachWorker) {
   }
 }
 
+TEST_F(GatewayTest, TellsTheLoadOfEachWorker) {
+  Start();
+  EXPECT_EQ(Ask("GET", "/v1/fak/load").body, R"({"ready":true,"running":1})");
+  driver::LoadReport up;
+  up.in_flight = 2;
+  up.waiting = 3;
+  up.kv_usage = 0.5;
+  up.ready = true;
+  driver::LoadReport down;
+  down.in_flight = 0;
+  down.why_not = "can't connect";
+  driver_.worker_loads_ = {{"a", "vllm", up}, {"b", "", down}};
+  EXPECT_EQ(Ask("GET", "/v1/fak/load").body,
+            R"({"ready":true,"running":1,"workers":[)"
+            R"({"worker":"a","engine":"vllm","ready":true,"in_flight":2,"waiting":3,)"
+            R"("kv_usage":0.5},{"worker":"b","ready":false,"why_not":"can't connect",)"
+            R"("in_flight":0}]})");
+}
+
 TEST_F(GatewayTest, PassesSglangsOwnGenerateWhereTheEngineHasIt) {
   const char* body = R"({"text":"a","stream":true})";
   Start();

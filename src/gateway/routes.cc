@@ -228,11 +228,14 @@ void Gateway::OpenApi(std::shared_ptr<Call> call) {
   Answer(*call, 200, std::string(kOpenApi));
 }
 
-void Gateway::Load(std::shared_ptr<Call> call) {
-  const driver::LoadReport load = driver_.Load();
-  std::string body;
-  JsonWriter json(body);
-  json.BeginObject().Key("ready").Bool(load.ready);
+namespace {
+
+// Into an object that the caller begins and ends.
+void WriteLoad(JsonWriter& json, const driver::LoadReport& load) {
+  json.Key("ready").Bool(load.ready);
+  if (!load.ready) {
+    json.Key("why_not").String(load.why_not);
+  }
   const auto number = [&json](const char* key, const auto& value) {
     if (value) {
       json.Key(key).Double(static_cast<double>(*value));
@@ -247,6 +250,27 @@ void Gateway::Load(std::shared_ptr<Call> call) {
   number("kv_blocks_free", load.kv_blocks_free);
   number("prefill_tokens_per_s", load.prefill_tokens_per_s);
   number("decode_tokens_per_s", load.decode_tokens_per_s);
+}
+
+}  // namespace
+
+void Gateway::Load(std::shared_ptr<Call> call) {
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject();
+  WriteLoad(json, driver_.Load());
+  if (const std::vector<driver::WorkerLoad> rows = driver_.WorkerLoads(); !rows.empty()) {
+    json.Key("workers").BeginArray();
+    for (const driver::WorkerLoad& row : rows) {
+      json.BeginObject().Key("worker").String(row.worker);
+      if (!row.engine.empty()) {
+        json.Key("engine").String(row.engine);
+      }
+      WriteLoad(json, row.load);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
   json.EndObject();
   Answer(*call, 200, std::move(body));
 }

@@ -39,6 +39,7 @@ class ScriptedDriver final : public driver::EngineDriver,
     report.running = 1;
     return report;
   }
+  std::vector<driver::WorkerLoad> WorkerLoads() const override { return worker_loads_; }
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override {
     prepared_ = std::move(prepared);
@@ -88,6 +89,7 @@ class ScriptedDriver final : public driver::EngineDriver,
   bool tokenizes_ = false;
   bool sleeps_ = false;
   bool generates_natively_ = false;
+  std::vector<driver::WorkerLoad> worker_loads_;
   driver::SleepRequest slept_;
   std::vector<driver::SleepOutcome> sleep_outcomes_;
   bool has_slots_ = false;

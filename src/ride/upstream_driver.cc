@@ -250,6 +250,10 @@ driver::LoadReport UpstreamDriver::Load() const {
   return report;
 }
 
+std::vector<driver::WorkerLoad> UpstreamDriver::WorkerLoads() const {
+  return {{spec_.name, capabilities()->engine, Load()}};
+}
+
 Status UpstreamDriver::Start() {
   {
     const std::lock_guard lock(mutex_);

@@ -70,6 +70,7 @@ class UpstreamDriver final : public driver::EngineDriver,
 
   std::shared_ptr<const driver::Capabilities> capabilities() const override;
   driver::LoadReport Load() const override;
+  std::vector<driver::WorkerLoad> WorkerLoads() const override;
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override;
   void Cancel(std::string_view request_id) override;

@@ -129,6 +129,15 @@ driver::LoadReport UpstreamSet::Load() const {
   return all;
 }
 
+std::vector<driver::WorkerLoad> UpstreamSet::WorkerLoads() const {
+  std::vector<driver::WorkerLoad> all;
+  for (const auto& member : members_) {
+    std::vector<driver::WorkerLoad> rows = member->WorkerLoads();
+    std::move(rows.begin(), rows.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
 Status UpstreamSet::Admit(std::shared_ptr<const driver::Prepared> prepared,
                           std::shared_ptr<driver::EventSink> sink) {
   const wire::Turn& turn = *prepared->turn;

@@ -23,6 +23,7 @@ class UpstreamSet final : public driver::EngineDriver,
   // Of all: models together, what one of them can do; the smallest context.
   std::shared_ptr<const driver::Capabilities> capabilities() const override;
   driver::LoadReport Load() const override;
+  std::vector<driver::WorkerLoad> WorkerLoads() const override;
   // kNotFound: everybody says what he serves, and it isn't that.
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override;

@@ -72,6 +72,13 @@ TEST(UpstreamSet, PassesOverWhoIsDown) {
   members.push_back(Start(b.url(), "openai"));
   UpstreamSet set(std::move(members));
   EXPECT_TRUE(set.Load().ready);
+  const std::vector<driver::WorkerLoad> rows = set.WorkerLoads();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].worker, "u");
+  EXPECT_EQ(rows[0].engine, "openai");
+  EXPECT_FALSE(rows[0].load.ready);
+  EXPECT_THAT(rows[0].load.why_not, HasSubstr("can't connect"));
+  EXPECT_TRUE(rows[1].load.ready);
   const auto sink = std::make_shared<WaitingSink>();
   ASSERT_TRUE(set.Admit(MakePrepared("{}", false), sink));
   EXPECT_TRUE(sink->Wait<wire::Done>());
