@@ -45,6 +45,7 @@ inline constexpr size_t kPromptsMax = 256;
 inline constexpr int kChoicesMax = 128;
 inline constexpr int kToolCallsMax = 128;  // of one answer
 inline constexpr size_t kCacheSaltBytesMax = 256;
+inline constexpr size_t kTenantNameBytesMax = 128;
 inline constexpr size_t kLogitBiasMax = 1024;
 inline constexpr size_t kAdmitQueueMax = 4096;  // requests waiting for a native engine
 // Ridden engines

@@ -89,13 +89,18 @@ class EventSink {
   virtual void AwaitRoom(std::function<void()> on_room) { on_room(); }
 };
 
-enum class EvictScope : uint8_t { kAll, kPrefix };
+enum class EvictScope : uint8_t {
+  kAll,     // whoever's
+  kTenant,  // what is under any salt that begins with cache_salt: a tenant's own choice of salts
+  kSalt,    // all that is under cache_salt
+  kPrefix,  // one path there
+};
 enum class EvictGuarantee : uint8_t { kNone, kWholePrefix, kExact };
 
 struct EvictRequest {
   EvictScope scope = EvictScope::kAll;
   std::vector<int32_t> tokens;  // kPrefix: the path whose branch goes; empty: not known here
-  std::string cache_salt;       // with the tenant folded in
+  std::string cache_salt;       // with the tenant folded in; of kTenant, the tenant's part alone
   EvictGuarantee demanded = EvictGuarantee::kNone;
   // The caller's own body, for an engine that takes the same call. Null: there is none.
   std::shared_ptr<const Json> maybe_document = nullptr;
@@ -108,6 +113,9 @@ struct EvictReport {
   // What was done, for a person: "pruned 12 blocks", "POST /reset_prefix_cache".
   std::string call = {};
   std::optional<uint64_t> blocks = {};  // that went; absent where nobody counted
+  // Of the path of kPrefix: its first tokens that are cached still, in blocks that other prompts
+  // may share. Absent where nobody looked.
+  std::optional<uint64_t> tokens_left = {};
 };
 
 // What became of it at one worker.

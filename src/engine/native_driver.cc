@@ -20,6 +20,17 @@ double Seconds(int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
 }
 
+// Whether what is under that salt is meant, or a part of it.
+bool Means(const driver::EvictRequest& request, std::string_view salt) {
+  switch (request.scope) {
+    case EvictScope::kAll: return true;
+    case EvictScope::kTenant: return salt.starts_with(request.cache_salt);
+    case EvictScope::kSalt:
+    case EvictScope::kPrefix: return salt == request.cache_salt;
+  }
+  return false;
+}
+
 }  // namespace
 
 NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, const Clock& clock,
@@ -253,16 +264,25 @@ void NativeDriver::Handle(EvictCommand& command) {
   for (const auto& [sequence, owner] : owners_) {
     Sequence& running = owner.second->sequence;
     const bool holds =
-        running.tokens.size() >= request.tokens.size() &&
+        running.tokens.size() >= request.tokens.size() &&  // of no tokens, every sequence
         std::equal(request.tokens.begin(), request.tokens.end(), running.tokens.begin());
-    running.uncached = running.uncached || request.scope == EvictScope::kAll ||
-                       (running.salt == request.cache_salt && holds);
+    running.uncached = running.uncached || (holds && Means(request, running.salt));
   }
-  const uint64_t blocks = request.scope == EvictScope::kAll
-                              ? tree_.Clear()
-                              : tree_.Prune(request.cache_salt, request.tokens);
-  report.blocks = blocks;
-  report.call = "pruned " + std::to_string(blocks) + " blocks from the prefix cache";
+  std::string left;
+  if (request.scope == EvictScope::kPrefix) {
+    const kv::PrefixTree::Pruned pruned = tree_.Prune(request.cache_salt, request.tokens);
+    report.blocks = pruned.nodes;
+    report.tokens_left = pruned.tokens_left;
+    left = ", with the last token of the prefix and all that continues it; before them " +
+           std::to_string(pruned.tokens_left) + " of its " + std::to_string(request.tokens.size()) +
+           " tokens stay cached";
+  } else if (request.scope == EvictScope::kAll) {
+    report.blocks = tree_.Clear();
+  } else {
+    report.blocks =
+        tree_.ClearSalts([&request](std::string_view salt) { return Means(request, salt); });
+  }
+  report.call = "pruned " + std::to_string(*report.blocks) + " blocks from the prefix cache" + left;
   command.done({{"native", std::move(report), true}});
 }
 

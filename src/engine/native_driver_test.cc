@@ -377,6 +377,55 @@ TEST(NativeDriver, EvictsExactlyThePathItIsTold) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->guarantee, driver::EvictGuarantee::kExact);
   EXPECT_EQ(report->blocks, 2u);
+  EXPECT_EQ(report->tokens_left, 16u);
+  EXPECT_THAT(report->call, HasSubstr("16 of its 20 tokens stay cached"));
+}
+
+TEST(NativeDriver, EvictsOneTenantsSaltsAndNoOthers) {
+  TinyDriver driver;
+  const auto cached = [&driver](const std::string& salt) {
+    return driver.Run({.prompt = Tokens(45), .sampling = Greedy(2), .salt = salt})
+        ->usage.cached_tokens;
+  };
+  const auto evict = [&driver](driver::EvictScope scope, const std::string& salt) {
+    std::optional<driver::EvictReport> report;
+    driver->Evict(
+        {.scope = scope, .tokens = {}, .cache_salt = salt},
+        [&report](std::vector<driver::EvictOutcome> done) { report = done.at(0).report.value(); });
+    driver->Step();
+    EXPECT_EQ(report->guarantee, driver::EvictGuarantee::kExact);
+    return report->blocks.value();
+  };
+  const std::vector<std::string> salts = {"5:alice", "5:alices", "6:alices", "3:bob", ""};
+  const auto all_cached = [&] {
+    std::vector<int32_t> all;
+    for (const std::string& salt : salts) {
+      all.push_back(cached(salt));
+    }
+    return all;
+  };
+  all_cached();
+  // One that runs meanwhile must not bring its tenant's blocks back, nor lose another's.
+  const auto alices = driver.Admit(
+      {.id = "alices", .prompt = Tokens(45, 2), .sampling = Greedy(4), .salt = "5:alicex"});
+  const auto bobs = driver.Admit(
+      {.id = "bobs", .prompt = Tokens(45, 2), .sampling = Greedy(4), .salt = "3:bobx"});
+  driver->Step();
+  EXPECT_EQ(evict(driver::EvictScope::kTenant, "5:nobody"), 0u);
+  EXPECT_GT(evict(driver::EvictScope::kTenant, "5:alice"), 0u);
+  driver.Finish(*alices);
+  driver.Finish(*bobs);
+  EXPECT_EQ(all_cached(), (std::vector<int32_t>{0, 0, 44, 44, 44}));
+  const auto again = [&](const std::string& salt) {
+    return driver.Run({.prompt = Tokens(45, 2), .sampling = Greedy(2), .salt = salt})
+        ->usage.cached_tokens;
+  };
+  EXPECT_EQ(again("5:alicex"), 0);
+  EXPECT_EQ(again("3:bobx"), 44);
+  evict(driver::EvictScope::kSalt, "5:alice");
+  EXPECT_EQ(all_cached(), (std::vector<int32_t>{0, 44, 44, 44, 44}));
+  evict(driver::EvictScope::kAll, "");
+  EXPECT_EQ(all_cached(), (std::vector<int32_t>(5, 0)));
 }
 
 // Named as the gateway names a prompt's units, so that what is told of a cache can be compared with

@@ -267,7 +267,7 @@ void Runner::MaybePreempt() {
     short_of_blocks_ = true;
   } else if (short_of_blocks_ && sequence.preemptions > 0) {
     recomputed_blocks_ =
-        driver_.tree().Prune(kTarget, std::span(run_.prompt).first(half / kBlock * kBlock));
+        driver_.tree().Prune(kTarget, std::span(run_.prompt).first(half / kBlock * kBlock)).nodes;
     GiveBlocks(static_cast<uint32_t>(taken_.size()));
     short_of_blocks_ = false;
   }

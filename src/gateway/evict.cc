@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -34,12 +35,33 @@ Result<EvictGuarantee> GuaranteeOf(const std::string& name) {
               "guarantee");
 }
 
+// What the server knows when it reads the call.
+struct Asked {
+  const text::ModelCard* maybe_card;
+  const KeyRing& keys;
+  const Tenant& caller;
+  int64_t wall_ns;
+};
+
+// A chat, with all that a chat may have beside its messages.
+Result<wire::Turn> ChatOf(const Json& document, wire::Fields& fields) {
+  TRY_ASSIGN(wire::Turn turn, wire::DecodeChatRequest(document));
+  for (const std::string& name : fields.Unknown()) {
+    const std::vector<std::string>& strange = turn.unknown_fields;
+    if (std::find(strange.begin(), strange.end(), name) == strange.end()) {
+      fields.Take(name);
+    }
+  }
+  return turn;
+}
+
 // The path that goes. Empty without a card: the engine behind reads the document, or drops all.
 Result<std::vector<int32_t>> PathOf(const Json& document, wire::Fields& fields,
-                                    const text::ModelCard* maybe_card, int64_t wall_ns) {
+                                    const Asked& asked) {
   const Json* ids = fields.Take("token_ids");
   const Json* messages = fields.Take("messages");
   const auto prompt = fields.String("prompt");
+  TRY(fields.status());
   if ((ids != nullptr) + (messages != nullptr) + prompt.has_value() != 1) {
     return Fail(Code::kInvalidArgument,
                 "the scope prefix needs one of prompt, messages and token_ids", "scope");
@@ -51,23 +73,46 @@ Result<std::vector<int32_t>> PathOf(const Json& document, wire::Fields& fields,
       return Fail(Code::kInvalidArgument, "token_ids: must be a list of token ids", "token_ids");
     }
     path = *std::move(tokens);
-  } else if (maybe_card == nullptr) {
-    return path;
   } else if (messages != nullptr) {
-    TRY_ASSIGN(const wire::Turn turn, wire::DecodeChatRequest(document));
-    TRY_ASSIGN(driver::PreparedPrompt prepared, PrepareChat(turn, *maybe_card, 0, wall_ns));
-    path = std::move(prepared.tokens);
-  } else {
-    path = maybe_card->tokenizer->Encode(*prompt, {.add_special = true, .parse_special = true});
+    TRY_ASSIGN(const wire::Turn turn, ChatOf(document, fields));
+    if (asked.maybe_card != nullptr) {
+      TRY_ASSIGN(driver::PreparedPrompt prepared,
+                 PrepareChat(turn, *asked.maybe_card, 0, asked.wall_ns));
+      path = std::move(prepared.tokens);
+    }
+  } else if (asked.maybe_card != nullptr) {
+    path =
+        asked.maybe_card->tokenizer->Encode(*prompt, {.add_special = true, .parse_special = true});
   }
-  if (path.empty()) {
+  if (path.empty() && (ids != nullptr || asked.maybe_card != nullptr)) {
     return Fail(Code::kInvalidArgument, "the prefix to evict has no tokens", "scope");
   }
   return path;
 }
 
-Result<driver::EvictRequest> Decode(std::string_view body, const text::ModelCard* maybe_card,
-                                    int64_t wall_ns) {
+// Whose caches are meant, into scope and salt.
+Status ReadWhose(wire::Fields& fields, const Asked& asked, driver::EvictRequest& request) {
+  const std::optional<std::string> tenant = fields.String("tenant");
+  const std::optional<std::string> salt = fields.String("cache_salt");
+  TRY(fields.status());
+  if (tenant && (tenant->empty() || !asked.keys.Has(*tenant))) {
+    return Fail(Code::kInvalidArgument, "tenant: no key here is that of \"" + *tenant + "\"",
+                "tenant");
+  }
+  // A salt alone is one of the caller's own, as in every other request.
+  request.cache_salt = FoldSalt(tenant.value_or(asked.caller.name), salt.value_or(""));
+  if (request.scope == EvictScope::kAll && salt) {
+    request.scope = EvictScope::kSalt;
+  } else if (request.scope == EvictScope::kAll && tenant) {
+    request.scope = EvictScope::kTenant;
+    request.cache_salt = TenantSalt(*tenant);
+  } else if (request.scope == EvictScope::kAll) {
+    request.cache_salt.clear();
+  }
+  return {};
+}
+
+Result<driver::EvictRequest> Decode(std::string_view body, const Asked& asked) {
   TRY_ASSIGN(Json document, ParseJson(body));
   if (!document.is_object()) {
     return Fail(Code::kInvalidArgument, "the body must be a JSON object");
@@ -76,8 +121,6 @@ Result<driver::EvictRequest> Decode(std::string_view body, const text::ModelCard
   driver::EvictRequest request;
   request.model = fields.String("model").value_or("");
   const std::string scope = fields.String("scope").value_or("");
-  const std::string tenant = fields.String("tenant").value_or("");
-  request.cache_salt = FoldSalt(tenant, fields.String("cache_salt").value_or(""));
   TRY_ASSIGN(request.demanded, GuaranteeOf(fields.String("guarantee").value_or("none")));
   TRY(fields.status());
   if (scope != "all" && scope != "prefix") {
@@ -85,9 +128,15 @@ Result<driver::EvictRequest> Decode(std::string_view body, const text::ModelCard
   }
   if (scope == "prefix") {
     request.scope = EvictScope::kPrefix;
-    TRY_ASSIGN(request.tokens, PathOf(document, fields, maybe_card, wall_ns));
-    TRY(fields.status());
+    TRY_ASSIGN(request.tokens, PathOf(document, fields, asked));
   }
+  for (const char* name : {"prompt", "messages", "token_ids"}) {
+    if (scope == "all" && fields.Take(name) != nullptr) {
+      return Fail(Code::kInvalidArgument, std::string(name) + ": goes with the scope prefix", name);
+    }
+  }
+  TRY(ReadWhose(fields, asked, request));
+  TRY(fields.RefuseUnknown());
   request.maybe_document = std::make_shared<const Json>(std::move(document));
   return request;
 }
@@ -100,6 +149,9 @@ void WriteOutcome(JsonWriter& json, const driver::EvictOutcome& outcome) {
     json.Key("call").String(outcome.report->call);
     if (outcome.report->blocks) {
       json.Key("blocks").Uint(*outcome.report->blocks);
+    }
+    if (outcome.report->tokens_left) {
+      json.Key("tokens_left").Uint(*outcome.report->tokens_left);
     }
   } else {
     WriteRowError(json, outcome.report.error());
@@ -115,8 +167,9 @@ void Gateway::Evict(std::shared_ptr<Call> call) {
     Refuse(*call, {Code::kUnsupported, "no cache can be emptied here"});
     return;
   }
-  Result<driver::EvictRequest> request =
-      Decode(call->request.body, options_.maybe_card.get(), call->context.wall_ns);
+  Result<driver::EvictRequest> request = Decode(
+      call->request.body,
+      {options_.maybe_card.get(), options_.keys, call->context.tenant, call->context.wall_ns});
   if (!request) {
     Refuse(*call, request.error());
     return;

@@ -141,57 +141,6 @@ TEST_F(GatewayTest, RefusesWiresThatTheEngineDoesNotSpeakInTheirOwnWords) {
   EXPECT_THAT(Ask("POST", "/v1/messages", "{}").body, HasSubstr("messages: is missing"));
 }
 
-TEST_F(GatewayTest, EvictsAndTellsARowForEachWorker) {
-  driver_.outcomes_ = {
-      {"a", driver::EvictReport{driver::EvictGuarantee::kWholePrefix, "POST /x", 2}, true}};
-  Start();
-  const auto done =
-      Ask("POST", "/v1/fak/cache/evict",
-          R"({"scope":"prefix","token_ids":[1,2],"tenant":"alice","cache_salt":"s"})");
-  EXPECT_EQ(done.status, 200);
-  EXPECT_EQ(done.body, R"({"results":[{"worker":"a","status":"done","guarantee":"whole_prefix",)"
-                       R"("call":"POST /x","blocks":2,"honours_cache_salt":true}]})");
-  EXPECT_EQ(driver_.evicted_.scope, driver::EvictScope::kPrefix);
-  EXPECT_EQ(driver_.evicted_.tokens, (std::vector<int32_t>{1, 2}));
-  EXPECT_EQ(driver_.evicted_.cache_salt, "5:alices");
-  driver_.outcomes_.push_back({"b", Fail(Code::kUnsupported, "no", "guarantee"), false});
-  const auto refused = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","guarantee":"exact"})");
-  EXPECT_EQ(refused.status, 400);
-  EXPECT_THAT(refused.body, HasSubstr(R"("worker":"b","status":"refused","guarantee":"none")"));
-  EXPECT_THAT(refused.body, HasSubstr(R"("param":"guarantee","code":"unsupported")"));
-  EXPECT_EQ(driver_.evicted_.demanded, driver::EvictGuarantee::kExact);
-}
-
-// 0 would say that somebody counted.
-TEST_F(GatewayTest, TellsNoBlocksThatNobodyCounted) {
-  driver_.outcomes_ = {
-      {"a", driver::EvictReport{.guarantee = driver::EvictGuarantee::kWholePrefix}, true}};
-  Start();
-  const auto done = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all"})");
-  EXPECT_EQ(done.status, 200);
-  EXPECT_THAT(done.body, Not(HasSubstr("blocks")));
-}
-
-TEST_F(GatewayTest, EvictsNothingOfAModelThatNobodyBehindLists) {
-  Start();
-  const auto nobody = Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","model":"also-m"})");
-  EXPECT_EQ(driver_.evicted_.model, "also-m");
-  EXPECT_EQ(nobody.status, 404);
-  EXPECT_THAT(nobody.body, HasSubstr(R"("param":"model")"));
-}
-
-TEST_F(GatewayTest, RefusesEvictionsThatMeanNothing) {
-  Start();
-  for (const char* body :
-       {"{}", "[]", R"({"scope":"some"})", R"({"scope":"prefix"})",
-        R"({"scope":"prefix","prompt":"a","token_ids":[1]})",
-        R"({"scope":"prefix","token_ids":[]})", R"({"scope":"prefix","token_ids":[-1]})",
-        R"({"scope":"all","guarantee":"perfect"})", R"({"scope":"all","cache_salt":1})"}) {
-    EXPECT_EQ(Ask("POST", "/v1/fak/cache/evict", body).status, 400) << body;
-  }
-  EXPECT_EQ(Ask("POST", "/v1/fak/cache/evict", R"({"scope":"all","model":"x"})").status, 404);
-}
-
 TEST_F(GatewayTest, PutsToSleepAndTellsARowForEachWorker) {
   Start();
   EXPECT_EQ(Ask("POST", "/v1/fak/upstream/sleep").status, 400);  // nobody here can

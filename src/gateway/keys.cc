@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/hex.h"
+#include "base/limits.h"
 #include "base/strings.h"
 
 namespace fak::gateway {
@@ -53,6 +54,10 @@ Status KeyRing::AddFile(const std::string& path) {
     if (!name || name->empty()) {
       return Fail(key.ErrorAt("name", "a key needs a name"));
     }
+    if (name->size() > limits::kTenantNameBytesMax) {
+      return Fail(key.ErrorAt(
+          "name", "at most " + std::to_string(limits::kTenantNameBytesMax) + " bytes are taken"));
+    }
     constexpr std::string_view kPrefix = "sha256:";
     const auto digest = hash && hash->starts_with(kPrefix)
                             ? ParseHex(std::string_view(*hash).substr(kPrefix.size()))
@@ -73,6 +78,11 @@ Status KeyRing::AddFile(const std::string& path) {
     entries_.push_back(std::move(entry));
   }
   return {};
+}
+
+bool KeyRing::Has(std::string_view tenant) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [tenant](const Entry& entry) { return entry.tenant.name == tenant; });
 }
 
 std::optional<Tenant> KeyRing::Find(const wire::HttpHeaders& headers) const {

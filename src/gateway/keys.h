@@ -32,6 +32,8 @@ class KeyRing {
   // The tenant of the key in "Authorization: Bearer" or "x-api-key". nullopt: no key, or a wrong
   // one. Takes the same time wherever a wrong key differs.
   std::optional<Tenant> Find(const wire::HttpHeaders& headers) const;
+  // Whether a key is that tenant's.
+  bool Has(std::string_view tenant) const;
 
  private:
   struct Entry {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/test_folder.h"
 #include "gateway/http_status.h"
 
@@ -45,8 +46,10 @@ TEST(KeyRing, ReadsTenantsFromAFile) {
 }
 
 TEST(KeyRing, NamesWhatIsWrongInAFile) {
-  const std::pair<const char*, const char*> kCases[] = {
+  const std::string long_name(limits::kTenantNameBytesMax + 1, 'a');
+  const std::pair<std::string, const char*> kCases[] = {
       {"[[key]]\nname = \"a\"\n", "sha256"},
+      {"[[key]]\nname = \"" + long_name + "\"\nhash = \"sha256:HASH\"\n", "128 bytes"},
       {"[[key]]\nhash = \"sha256:00\"\n", "name"},
       {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
       {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "(known: name, hash, weight, admin)"},

@@ -71,13 +71,20 @@ Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& render
 
 }  // namespace
 
+std::string TenantSalt(const std::string& tenant) {
+  return std::to_string(tenant.size()) + ":" + tenant;
+}
+
 std::string FoldSalt(const std::string& tenant, const std::string& salt) {
   if (tenant.empty()) {
     return salt;
   }
-  std::string folded = std::to_string(tenant.size()) + ":" + tenant + salt;
-  // What an engine behind takes is bounded as ours is. What isn't a hash begins with a digit.
-  return folded.size() <= limits::kCacheSaltBytesMax ? folded : "h:" + Sha256::HexOf(folded);
+  const std::string own = TenantSalt(tenant);
+  // What an engine behind takes is bounded as ours is. A tenant that sends the hash itself as a
+  // salt meets nobody's cache but its own.
+  static_assert(limits::kTenantNameBytesMax + 80 <= limits::kCacheSaltBytesMax);
+  return own.size() + salt.size() <= limits::kCacheSaltBytesMax ? own + salt
+                                                                : own + "h:" + Sha256::HexOf(salt);
 }
 
 Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard& card,

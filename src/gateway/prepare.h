@@ -27,8 +27,10 @@ struct RequestContext {
   wire::HttpHeaders client_headers;
 };
 
-// The tenant's name and the client's salt in one; caches never cross it. A hash where the two
-// together are longer than a salt may be.
+// What every salt of a tenant begins with, and no salt of another.
+std::string TenantSalt(const std::string& tenant);
+// The tenant's name and the client's salt in one; caches never cross it. A hash of the client's
+// part where the two together are longer than a salt may be.
 std::string FoldSalt(const std::string& tenant, const std::string& salt);
 
 // Renders and tokenises a turn with the model's card. maybe_card null: a ridden model whose

@@ -90,5 +90,15 @@ TEST(FoldSalt, KeepsTenantsApartAndWithinTheBoundOfASalt) {
   EXPECT_NE(FoldSalt("alice", longest), FoldSalt("alice", longest.substr(1)));
 }
 
+TEST(FoldSalt, BeginsWithWhatIsTheTenantsAlone) {
+  const std::string name(limits::kTenantNameBytesMax, 'n');
+  for (const std::string& salt : {std::string(), std::string("s"), std::string(256, 'x')}) {
+    EXPECT_TRUE(FoldSalt("alice", salt).starts_with(TenantSalt("alice"))) << salt;
+    EXPECT_FALSE(FoldSalt("alice2", salt).starts_with(TenantSalt("alice"))) << salt;
+    EXPECT_TRUE(FoldSalt(name, salt).starts_with(TenantSalt(name))) << salt;
+    EXPECT_LE(FoldSalt(name, salt).size(), limits::kCacheSaltBytesMax) << salt;
+  }
+}
+
 }  // namespace
 }  // namespace fak::gateway

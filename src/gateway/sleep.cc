@@ -26,6 +26,7 @@ Result<driver::SleepRequest> Decode(std::string_view body, bool wake) {
     request.level = static_cast<int32_t>(fields.Int("level", 1, kLevels).value_or(1));
   }
   TRY(fields.status());
+  TRY(fields.RefuseUnknown());
   return request;
 }
 

@@ -33,8 +33,11 @@ Result<driver::SlotRequest> Decode(std::string_view body, Action action) {
   request.worker = fields.String("worker").value_or("");
   const auto slot = fields.Int("slot", 0, kSlotsMax - 1);
   request.slot = static_cast<int32_t>(slot.value_or(0));
-  request.file = fields.String("file").value_or("");
+  if (action != Action::kErase) {
+    request.file = fields.String("file").value_or("");
+  }
   TRY(fields.status());
+  TRY(fields.RefuseUnknown());
   if (!slot) {
     return Fail(Code::kInvalidArgument, "slot: is missing", "slot");
   }

@@ -233,28 +233,30 @@ uint32_t PrefixTree::Evict(uint32_t wanted) {
   return freed;
 }
 
-uint32_t PrefixTree::Prune(std::string_view salt, Tokens path) {
+PrefixTree::Pruned PrefixTree::Prune(std::string_view salt, Tokens path) {
+  Pruned pruned;
   const auto root = forest_->roots.find(salt);
   if (root == forest_->roots.end() || path.empty()) {
-    return 0;
+    return pruned;
   }
   Node* node = &root->second;
   while (path.size() > block_size_) {
     const auto [child, common] = node->Closest(path.first(block_size_));
+    pruned.tokens_left += common;
     if (child == nullptr || common < block_size_) {
-      return 0;
+      return pruned;
     }
     node = child;
     path = path.subspan(block_size_);
   }
-  uint32_t dropped = 0;
   while (true) {
     const auto [child, common] = node->Closest(path);
     if (child == nullptr || common < path.size()) {
+      pruned.tokens_left += common;
       DropEmptyRoots();
-      return dropped;
+      return pruned;
     }
-    dropped += DropBranch(*child);
+    pruned.nodes += DropBranch(*child);
   }
 }
 
@@ -265,17 +267,22 @@ void PrefixTree::DropEmptyRoots() {
 
 uint32_t PrefixTree::Clear() {
   EventLog* const maybe_log = std::exchange(maybe_log_, nullptr);  // one event for all
-  uint32_t dropped = 0;
-  for (auto& [salt, root] : forest_->roots) {
-    while (!root.children.empty()) {
-      dropped += DropBranch(*root.children.begin()->second);
-    }
-  }
-  forest_->roots.clear();
+  const uint32_t dropped = ClearSalts([](std::string_view) { return true; });
   maybe_log_ = maybe_log;
   if (maybe_log_ != nullptr && dropped > 0) {
     maybe_log_->Cleared();
   }
+  return dropped;
+}
+
+uint32_t PrefixTree::ClearSalts(FunctionRef<bool(std::string_view salt)> goes) {
+  uint32_t dropped = 0;
+  for (auto& [salt, root] : forest_->roots) {
+    while (goes(salt) && !root.children.empty()) {
+      dropped += DropBranch(*root.children.begin()->second);
+    }
+  }
+  DropEmptyRoots();
   return dropped;
 }
 

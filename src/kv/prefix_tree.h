@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "kv/block_pool.h"
 #include "kv/event_log.h"
 
@@ -53,10 +54,16 @@ class PrefixTree {
   // evict. Returns how many were freed.
   uint32_t Evict(uint32_t wanted);
 
-  // Exact removal: the nodes that hold the last token of `path`, and all below them. Blocks that
-  // sequences still hold leave the tree too. Returns how many nodes went.
-  uint32_t Prune(std::string_view salt, std::span<const int32_t> path);
+  struct Pruned {
+    uint32_t nodes = 0;        // that went
+    uint32_t tokens_left = 0;  // of the path, that Find() would still match
+  };
+  // Exact removal: the nodes that hold the last token of `path`, and all below them; those before
+  // stay. Blocks that sequences still hold leave the tree too.
+  Pruned Prune(std::string_view salt, std::span<const int32_t> path);
+  // All, or all under the salts that `goes` names. Return how many nodes went.
   uint32_t Clear();
+  uint32_t ClearSalts(FunctionRef<bool(std::string_view salt)> goes);
 
   uint64_t nodes() const { return nodes_; }
   size_t salts() const;  // with at least one block, or not yet swept

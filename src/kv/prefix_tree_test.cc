@@ -136,10 +136,41 @@ TEST_F(PrefixTreeTest, PruneTakesTheBranchAndNothingElse) {
   side[9] = 90;
   Remember(Iota(0, 16));
   Remember(side);
-  EXPECT_EQ(tree_.Prune("", Iota(0, 7)), 4u);  // the second block and all below it
+  EXPECT_EQ(tree_.Prune("", Iota(0, 7)).nodes, 4u);  // the second block and all below it
   EXPECT_EQ(Matched(Iota(0, 16)), 4u);
-  EXPECT_EQ(tree_.Prune("", Iota(5, 3)), 0u);
-  EXPECT_EQ(tree_.Prune("nobody", Iota(0, 4)), 0u);
+  EXPECT_EQ(tree_.Prune("", Iota(5, 3)).nodes, 0u);
+  EXPECT_EQ(tree_.Prune("nobody", Iota(0, 4)).nodes, 0u);
+}
+
+TEST_F(PrefixTreeTest, PruneTellsWhatOfThePathStays) {
+  auto other = Iota(0, 12);
+  other[9] = 90;
+  Remember(Iota(0, 12));
+  EXPECT_EQ(tree_.Prune("", Iota(0, 3)).tokens_left, 0u);
+  Remember(Iota(0, 12));
+  Remember(other);
+  const auto pruned = tree_.Prune("", Iota(0, 12));
+  EXPECT_EQ(pruned.nodes, 1u);
+  EXPECT_EQ(pruned.tokens_left, 9u);  // two blocks, and a token of the other's third
+  EXPECT_EQ(Matched(Iota(0, 12)), pruned.tokens_left);
+  EXPECT_EQ(tree_.Prune("", Iota(0, 16)).tokens_left, 9u);
+}
+
+TEST_F(PrefixTreeTest, ClearsSomeSaltsAndLeavesTheOthers) {
+  EventLog log;
+  Remember(Iota(0, 8), "a");
+  Remember(Iota(0, 8), "ab");
+  Remember(Iota(0, 8), "b");
+  tree_.set_event_log(&log);
+  EXPECT_EQ(tree_.ClearSalts([](std::string_view salt) { return salt.starts_with("a"); }), 4u);
+  EXPECT_EQ(tree_.salts(), 1u);
+  EXPECT_EQ(Matched(Iota(0, 8), "a"), 0u);
+  EXPECT_EQ(Matched(Iota(0, 8), "ab"), 0u);
+  EXPECT_EQ(Matched(Iota(0, 8), "b"), 8u);
+  for (const wire::KvEvent& event : log.Take()) {
+    EXPECT_EQ(event.kind, wire::KvEvent::Kind::kRemoved);
+  }
+  tree_.set_event_log(nullptr);
 }
 
 TEST_F(PrefixTreeTest, PrunedBlocksStayWithTheirSequence) {

@@ -27,11 +27,11 @@ Result<std::vector<Call>> Evict(const Endpoint&, const driver::EvictRequest& req
     document = *request.maybe_document;
     document.Remove("model");
     document.Remove("tenant");
-    if (!request.cache_salt.empty()) {
-      document.Set("cache_salt", request.cache_salt);
-    }
   } else {
-    document.Set("scope", request.scope == driver::EvictScope::kAll ? "all" : "prefix");
+    document.Set("scope", request.scope == driver::EvictScope::kPrefix ? "prefix" : "all");
+  }
+  if (request.scope == driver::EvictScope::kSalt || !request.cache_salt.empty()) {
+    document.Set("cache_salt", request.cache_salt);
   }
   if (!request.model.empty()) {
     document.Set("model", request.model);  // as it is called there
@@ -40,13 +40,13 @@ Result<std::vector<Call>> Evict(const Endpoint&, const driver::EvictRequest& req
 }
 
 // Absent where the row doesn't say.
-std::optional<uint64_t> BlocksOf(const Json& row) {
-  const Json* blocks = row.Find("blocks");
-  const auto count = blocks != nullptr && blocks->is_number() ? blocks->AsInt() : std::nullopt;
+std::optional<uint64_t> CountIn(const Json& row, std::string_view member) {
+  const Json* found = row.Find(member);
+  const auto count = found != nullptr && found->is_number() ? found->AsInt() : std::nullopt;
   return count && *count >= 0 ? std::optional(static_cast<uint64_t>(*count)) : std::nullopt;
 }
 
-// The weakest of its rows; their blocks together, where all have counted.
+// The weakest of its rows; their blocks together, where all have counted; the most that is left.
 Result<driver::EvictReport> ReadEvict(const Reply& reply) {
   const Json::Array& rows = ArrayAt(reply.document, "results");
   if (reply.status != 200 || rows.empty()) {
@@ -64,8 +64,9 @@ Result<driver::EvictReport> ReadEvict(const Reply& reply) {
                                            ? driver::EvictGuarantee::kWholePrefix
                                            : driver::EvictGuarantee::kNone;
     all.guarantee = std::min(all.guarantee, one);
-    const std::optional<uint64_t> blocks = BlocksOf(row);
+    const std::optional<uint64_t> blocks = CountIn(row, "blocks");
     all.blocks = all.blocks && blocks ? std::optional(*all.blocks + *blocks) : std::nullopt;
+    all.tokens_left = std::max(all.tokens_left, CountIn(row, "tokens_left"));
   }
   return all;
 }

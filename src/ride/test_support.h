@@ -238,10 +238,13 @@ bool Eventually(Condition condition) {
 
 inline std::vector<driver::EvictOutcome> Evict(driver::CacheControl& control,
                                                driver::EvictGuarantee demanded,
-                                               const std::string& model = "") {
+                                               const std::string& model = "",
+                                               driver::EvictScope scope = {},
+                                               const std::string& salt = "") {
   std::promise<std::vector<driver::EvictOutcome>> done;
-  control.Evict({.tokens = {}, .cache_salt = {}, .demanded = demanded, .model = model},
-                [&done](std::vector<driver::EvictOutcome> all) { done.set_value(std::move(all)); });
+  control.Evict(
+      {.scope = scope, .tokens = {}, .cache_salt = salt, .demanded = demanded, .model = model},
+      [&done](std::vector<driver::EvictOutcome> all) { done.set_value(std::move(all)); });
   return done.get_future().get();
 }
 

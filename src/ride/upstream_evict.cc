@@ -10,6 +10,7 @@ namespace fak::ride {
 using driver::EvictGuarantee;
 using driver::EvictOutcome;
 using driver::EvictReport;
+using driver::EvictScope;
 
 namespace {
 
@@ -19,6 +20,23 @@ Result<EvictReport> Nothing(EvictGuarantee demanded, std::string why) {
     return Fail(Code::kUnsupported, std::move(why), "guarantee");
   }
   return EvictReport{.guarantee = EvictGuarantee::kNone, .call = std::move(why)};
+}
+
+// What would empty the caches of more than those that are meant. Another fak has salts as we have,
+// and doesn't know which of them are a tenant's.
+std::optional<Error> TooWide(const Adapter& engine, EvictScope scope) {
+  if (scope == EvictScope::kTenant) {
+    return Error{Code::kUnsupported,
+                 std::string(engine.engine) + " can't drop what one tenant has and keep the rest",
+                 "tenant"};
+  }
+  if (scope == EvictScope::kSalt && !engine.evicts_exactly) {
+    return Error{
+        Code::kUnsupported,
+        std::string(engine.engine) + " can't drop what is under one salt and keep the rest",
+        "cache_salt"};
+  }
+  return std::nullopt;
 }
 
 // The reports of all calls in one.
@@ -37,6 +55,7 @@ Result<EvictReport> ReadReplies(const Adapter& engine, const std::vector<Call>& 
     if (one.blocks) {
       report.blocks = report.blocks.value_or(0) + *one.blocks;
     }
+    report.tokens_left = std::max(report.tokens_left, one.tokens_left);
     report.call += (report.call.empty() ? "" : ", ") + asked;
   }
   if (report.guarantee < demanded) {
@@ -67,6 +86,10 @@ void UpstreamDriver::Evict(driver::EvictRequest request,
     return;
   }
   const Adapter& engine = *known->adapter;
+  if (std::optional<Error> error = TooWide(engine, request.scope)) {
+    answer(Fail(*std::move(error)));
+    return;
+  }
   // Another fak may be native, and says so itself.
   if (request.demanded == EvictGuarantee::kExact && !engine.evicts_exactly) {
     answer(Fail(Code::kUnsupported,

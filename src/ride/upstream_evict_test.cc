@@ -79,6 +79,41 @@ TEST(UpstreamEvict, TellsAnotherFakWhatToEvictAndBelievesIt) {
   EXPECT_EQ(outcome.report->blocks, std::nullopt);  // of one row it isn't known
 }
 
+TEST(UpstreamEvict, EmptiesNoSharedCacheForOneTenantOrSalt) {
+  using driver::EvictScope;
+  Upstream upstream;
+  upstream.Answer("GET /reset_prefix_cache", {405, {}, R"({"detail":"Method Not Allowed"})"});
+  upstream.Answer("GET /ready", {200, {}, R"({"ready":true})"});
+  upstream.Answer("POST /v1/fak/cache/evict",
+                  {200, {}, R"({"results":[{"guarantee":"exact","blocks":3,"tokens_left":16}]})"});
+  const auto refusal = [&](const char* engine, EvictScope scope) {
+    const auto driver = Start(upstream.url(), engine);
+    const auto outcome = Evict(*driver, driver::EvictGuarantee::kNone, "", scope, "5:alice").at(0);
+    EXPECT_FALSE(outcome.report) << engine;
+    return outcome.report ? Error{} : outcome.report.error();
+  };
+  for (const char* engine :
+       {"vllm", "sglang", "llamacpp", "dynamo", "llmd", "mlx", "openai", "anthropic", "fak"}) {
+    const Error error = refusal(engine, EvictScope::kTenant);
+    EXPECT_EQ(error.code, Code::kUnsupported) << engine;
+    EXPECT_EQ(error.field, "tenant") << engine;
+  }
+  const Error error = refusal("vllm", EvictScope::kSalt);
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_EQ(error.field, "cache_salt");
+  for (const std::string& asked : upstream.all_asked()) {
+    EXPECT_NE(asked, "POST /reset_prefix_cache");
+    EXPECT_NE(asked, "POST /flush_cache");
+  }
+  const auto fak = Start(upstream.url(), "fak");
+  const auto outcome =
+      Evict(*fak, driver::EvictGuarantee::kExact, "", EvictScope::kSalt, "5:alices").at(0);
+  ASSERT_TRUE(outcome.report) << outcome.report.error().detail;
+  EXPECT_EQ(outcome.report->tokens_left, 16u);
+  EXPECT_EQ(upstream.Asked("POST /v1/fak/cache/evict").body,
+            R"({"scope":"all","cache_salt":"5:alices"})");
+}
+
 TEST(UpstreamEvict, EvictsByTheNameThatTheModelHasThere) {
   Upstream upstream;
   upstream.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"x"},{"id":"y"}]})"});

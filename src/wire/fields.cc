@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/limits.h"
+#include "base/strings.h"
 
 namespace fak::wire {
 
@@ -115,6 +116,15 @@ std::vector<std::string> Fields::Unknown() const {
     }
   }
   return unknown;
+}
+
+Status Fields::RefuseUnknown() const {
+  const std::vector<std::string> unknown = Unknown();
+  if (unknown.empty()) {
+    return {};
+  }
+  return fak::Fail(Code::kInvalidArgument, "not known here: " + Join(unknown, ", "),
+                   unknown.front());
 }
 
 std::optional<int32_t> TokenIdOf(int64_t value) {

@@ -37,6 +37,8 @@ class Fields {
 
   // Members of the document that were never taken, in order.
   std::vector<std::string> Unknown() const;
+  // kInvalidArgument naming those, for calls where what is overlooked does harm.
+  [[nodiscard]] Status RefuseUnknown() const;
 
  private:
   void WrongType(std::string_view name, std::string_view wanted, const Json& got);
