@@ -48,8 +48,8 @@ class HttpResponseSink {
   // After the OnBody() calls of one read, unless OnDone() follows: nothing more has come yet.
   virtual void OnReadEnd() {}
   // Once, last. Ok: the response is complete. Otherwise kUnavailable (no connection could be
-  // made), kResourceExhausted (too many wait already), kDeadlineExceeded, kUpstreamError (it
-  // closed early, or broke the protocol).
+  // made), kResourceExhausted (too many wait already, or none came free in time),
+  // kDeadlineExceeded, kUpstreamError (it closed early, or broke the protocol).
   virtual void OnDone(Status status) = 0;
 };
 

@@ -489,8 +489,8 @@ TEST_F(HttpClientTest, SaysWhyThereIsNoConnection) {
   request.timeouts.connect_ms = 30;
   const auto late = Send(std::move(request));
   ASSERT_TRUE(Done(late));
-  EXPECT_EQ(late->done->error().code, Code::kUnavailable);
-  EXPECT_THAT(late->done->error().detail, HasSubstr("no connection after 30 ms"));
+  EXPECT_EQ(late->done->error().code, Code::kResourceExhausted);
+  EXPECT_THAT(late->done->error().detail, HasSubstr("came free in 30 ms"));
   loop_.Invoke([&] { EXPECT_FALSE(first->done); });
 }
 

@@ -376,6 +376,9 @@ void UpstreamExchange::OnTimer() {
     Fail({Code::kDeadlineExceeded, Where() + ": not done after " + after(timeouts.total_ms)});
   } else if (now_ns < stage_deadline_ns_) {
     Rearm();
+  } else if (stage_ == Stage::kConnecting && connection_ == nullptr) {
+    Fail({Code::kResourceExhausted,
+          Where() + ": none of its connections came free in " + after(timeouts.connect_ms)});
   } else if (stage_ == Stage::kConnecting) {
     Fail({Code::kUnavailable, Where() + ": no connection after " + after(timeouts.connect_ms)});
   } else if (!response_started_) {
