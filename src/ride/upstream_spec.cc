@@ -19,6 +19,18 @@ Status CheckName(std::string_view name, const std::string& text) {
                      text + ": a name is letters, digits, \"-\", \"_\" and \".\"", "name");
 }
 
+// Metrics have an upstream's name beside these.
+Status RefuseOwnWorkers(std::string_view name, const std::string& text) {
+  if (name != "gateway" && name != "native") {
+    return {};
+  }
+  return Fail(Code::kInvalidArgument,
+              text + ": \"" + std::string(name) +
+                  "\" is what metrics call a worker of fak's own; give another name, as in "
+                  "NAME=URL",
+              "name");
+}
+
 // A query isn't quoted: it is likely to hold a key.
 Status RefuseQuery(const std::string& text) {
   const size_t query = text.find('?');
@@ -73,7 +85,7 @@ Status CompleteSpec(driver::ReplicaSpec& spec, const std::string& text) {
   if (spec.name.empty()) {
     spec.name = url->origin.HostHeader();
   }
-  return {};
+  return RefuseOwnWorkers(spec.name, text);
 }
 
 Result<driver::ReplicaSpec> ParseUpstream(const std::string& text) {

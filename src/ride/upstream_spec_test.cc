@@ -38,6 +38,19 @@ TEST(ParseUpstream, RefusesWhatItCantMean) {
   }
 }
 
+TEST(ParseUpstream, RefusesTheWorkersOfFaksOwn) {
+  for (const char* text :
+       {"gateway=http://a", "native=vllm+http://a", "http://gateway", "openai+http://native/v1"}) {
+    const auto spec = ParseUpstream(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_EQ(spec.error().field, "name");
+    EXPECT_THAT(spec.error().detail, ::testing::HasSubstr("a worker of fak's own"));
+  }
+  EXPECT_TRUE(ParseUpstream("gateway-1=http://a"));
+  EXPECT_TRUE(ParseUpstream("http://gateway:8000"));
+  EXPECT_TRUE(ParseUpstream("a=http://gateway"));
+}
+
 TEST(ParseUpstream, SaysHowAUrlWithoutASchemeIsMeant) {
   const std::pair<const char*, const char*> kCases[] = {
       {"127.0.0.1:1", "mean http://127.0.0.1:1?"},
