@@ -24,7 +24,11 @@ class KvEventSubscriber::Rank {
             {.rank = where.rank, .can_replay = !where.replay_endpoint.empty()}, owner.clock_,
             [this](const wire::KvEventBatch& batch) { owner_.on_batch_(batch); },
             [this](uint64_t first) { AskReplay(first); }),
-        silence_(owner.loop_.timers(), [this] { FailReplay("no answer"); }) {
+        silence_(owner.loop_.timers(), [this] { FailReplay("no answer"); }),
+        unconnected_(owner.loop_.timers(), [this] {
+          Log(LogLevel::kWarning, "KV events of {}: no connection in {} ms; it is waited for",
+              where_.endpoint, owner_.waits_.connect_ms);
+        }) {
     Connect();
   }
 
@@ -36,7 +40,11 @@ class KvEventSubscriber::Rank {
   void Connect() {
     auto opened = Open(ZmqPattern::kSubscribe, where_.endpoint,
                        {.on_message = [this](const Frames& frames) { feed_.OnMessage(frames); },
-                        .on_connected = [this] { feed_.OnConnected(); },
+                        .on_connected =
+                            [this] {
+                              unconnected_.Disarm();
+                              feed_.OnConnected();
+                            },
                         .on_disconnected =
                             [this] {
                               StopReplay();
@@ -47,6 +55,7 @@ class KvEventSubscriber::Rank {
       return;
     }
     subscribed_ = *std::move(opened);
+    unconnected_.ArmMs(owner_.waits_.connect_ms);
   }
 
   Result<std::unique_ptr<ZmqSocket>> Open(ZmqPattern pattern, const std::string& endpoint,
@@ -73,11 +82,11 @@ class KvEventSubscriber::Rank {
       Log(LogLevel::kDebug, "replay of {}: {}", where_.replay_endpoint, sent.error().detail);
     }
     // A failure is told by the timer too: the feed must not be called from its own callback.
-    silence_.ArmMs(sent ? owner_.replay_timeout_ms_ : 0);
+    silence_.ArmMs(sent ? owner_.waits_.replay_ms : 0);
   }
 
   void TakeReplay(const Frames& frames) {
-    silence_.ArmMs(owner_.replay_timeout_ms_);
+    silence_.ArmMs(owner_.waits_.replay_ms);
     if (!feed_.OnReplayed(frames)) {
       StopReplay();
     }
@@ -101,20 +110,18 @@ class KvEventSubscriber::Rank {
   const KvEventEndpoint where_;
   KvEventFeed feed_;
   net::Timer silence_;
+  net::Timer unconnected_;
   std::unique_ptr<ZmqSocket> replay_;
   std::unique_ptr<ZmqSocket> subscribed_;
 };
 
 KvEventSubscriber::KvEventSubscriber(net::ZmqLoop& loop, std::vector<KvEventEndpoint> endpoints,
-                                     const Clock& clock, int replay_timeout_ms)
-    : loop_(loop),
-      endpoints_(std::move(endpoints)),
-      clock_(clock),
-      replay_timeout_ms_(replay_timeout_ms) {}
+                                     const Clock& clock, KvEventWaits waits)
+    : loop_(loop), endpoints_(std::move(endpoints)), clock_(clock), waits_(waits) {}
 
 Result<std::unique_ptr<KvEventSubscriber>> KvEventSubscriber::Make(
     net::ZmqLoop& loop, std::vector<KvEventEndpoint> endpoints, const Clock& clock,
-    int replay_timeout_ms) {
+    KvEventWaits waits) {
   if (endpoints.size() > limits::kKvEventRanksMax) {
     return Fail(Code::kInvalidArgument,
                 std::to_string(endpoints.size()) + " ranks publish KV events, " +
@@ -127,7 +134,7 @@ Result<std::unique_ptr<KvEventSubscriber>> KvEventSubscriber::Make(
     }
   }
   return std::unique_ptr<KvEventSubscriber>(
-      new KvEventSubscriber(loop, std::move(endpoints), clock, replay_timeout_ms));
+      new KvEventSubscriber(loop, std::move(endpoints), clock, waits));
 }
 
 KvEventSubscriber::~KvEventSubscriber() {

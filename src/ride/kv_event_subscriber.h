@@ -30,6 +30,11 @@ struct KvEventEndpoint {
 [[nodiscard]] Result<std::vector<KvEventEndpoint>> ParseKvEventSources(const Json& answer,
                                                                        std::string_view host);
 
+struct KvEventWaits {
+  int replay_ms = limits::kKvReplayTimeoutMs;
+  int connect_ms = 5000;  // then it is told, once, that there is no connection; tried further
+};
+
 // An engine's KV events, all ranks of it, each with numbers and generations of its own.
 class KvEventSubscriber final : public driver::KvEventSource {
  public:
@@ -37,7 +42,7 @@ class KvEventSubscriber final : public driver::KvEventSource {
   // Connecting never fails here: what isn't there yet is waited for.
   [[nodiscard]] static Result<std::unique_ptr<KvEventSubscriber>> Make(
       net::ZmqLoop& loop, std::vector<KvEventEndpoint> endpoints, const Clock& clock,
-      int replay_timeout_ms = limits::kKvReplayTimeoutMs);
+      KvEventWaits waits = {});
   ~KvEventSubscriber() override;  // any thread but the loop's own
 
   // Connects. The callback runs on the loop. Once.
@@ -49,12 +54,12 @@ class KvEventSubscriber final : public driver::KvEventSource {
  private:
   class Rank;
   KvEventSubscriber(net::ZmqLoop& loop, std::vector<KvEventEndpoint> endpoints, const Clock& clock,
-                    int replay_timeout_ms);
+                    KvEventWaits waits);
 
   net::ZmqLoop& loop_;
   const std::vector<KvEventEndpoint> endpoints_;
   const Clock& clock_;
-  const int replay_timeout_ms_;
+  const KvEventWaits waits_;
   std::function<void(const wire::KvEventBatch&)> on_batch_;
   std::vector<std::unique_ptr<Rank>> ranks_;  // loop thread
 };

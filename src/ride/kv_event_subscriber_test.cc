@@ -1,21 +1,28 @@
 #include "ride/kv_event_subscriber.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "kv/event_codec.h"
 #include "net/zmq_publisher.h"
 
 namespace fak::ride {
 namespace {
 
+using ::testing::HasSubstr;
 using wire::KvEventBatch;
 
 // A publisher and a subscriber of this process, over TCP.
@@ -46,8 +53,7 @@ class KvEventSubscriberTest : public ::testing::Test {
     EXPECT_TRUE(publisher.Publish(number, kv::EncodeKvEvents(batch)));
   }
   std::unique_ptr<KvEventSubscriber> Subscribe(std::vector<KvEventEndpoint> endpoints) {
-    auto subscriber =
-        KvEventSubscriber::Make(loop_, std::move(endpoints), Clock::Real(), replay_timeout_ms_);
+    auto subscriber = KvEventSubscriber::Make(loop_, std::move(endpoints), Clock::Real(), waits_);
     EXPECT_TRUE(subscriber.has_value());
     (*subscriber)->Subscribe([this](const KvEventBatch& batch) {
       const std::lock_guard lock(mutex_);
@@ -71,7 +77,7 @@ class KvEventSubscriberTest : public ::testing::Test {
 
   net::ZmqLoop loop_;
   double time_s_ = 1000;
-  int replay_timeout_ms_ = limits::kKvReplayTimeoutMs;
+  KvEventWaits waits_;
   std::mutex mutex_;  // guards the member below
   std::vector<KvEventBatch> got_;
   std::condition_variable wake_;
@@ -145,7 +151,7 @@ TEST_F(KvEventSubscriberTest, AReplayThatNobodyAnswersIsGivenUp) {
   const auto silent = net::ZmqPublisher::Open(
       loop_, {.endpoint = net::ParseZmqEndpoint("tcp://127.0.0.1:*").value()});
   ASSERT_TRUE(silent.has_value());
-  replay_timeout_ms_ = 100;
+  waits_.replay_ms = 100;
   // A publisher speaks no replay: the request gets no answer.
   const auto subscriber =
       Subscribe({{.endpoint = publisher->endpoint(), .replay_endpoint = (*silent)->endpoint()}});
@@ -158,6 +164,34 @@ TEST_F(KvEventSubscriberTest, AReplayThatNobodyAnswersIsGivenUp) {
   WaitFor(1);
   loop_.Invoke([&] { again.Disarm(); });
   EXPECT_EQ(subscriber->Stats().replays_failed, 1u);
+}
+
+TEST_F(KvEventSubscriberTest, SaysOnceThatNobodyPublishesThere) {
+  const auto there = Publisher();
+  const std::string nobody = "tcp://127.0.0.1:1";
+  Publish(*there, 0);
+  const std::string file =
+      ::testing::TempDir() + "/kv_event_subscriber_test." + std::to_string(::getpid());
+  std::remove(file.c_str());
+  ASSERT_TRUE(StartLog({.file = file}));
+  waits_.connect_ms = 1000;
+  const auto connected =
+      Subscribe({{.endpoint = there->endpoint(), .replay_endpoint = there->replay_endpoint()}});
+  WaitFor(1);
+  // Later than the other: what that would have said has been said when this one is heard.
+  const auto waiting = Subscribe({{.endpoint = nobody}});
+  std::string said;
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (said.empty() && std::chrono::steady_clock::now() < give_up) {
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    said = text.str();
+    CameSoon(2);  // never
+  }
+  StopLog();
+  std::remove(file.c_str());
+  EXPECT_THAT(said, HasSubstr("warning KV events of " + nobody + ": no connection in 1000 ms"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
 }
 
 TEST(KvEventSources, TakesPortsAndNeverHosts) {
