@@ -447,8 +447,8 @@ void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
   if (!served) {
     const std::string path(Canonical(call->request.path()));
     Refuse(*call, {Code::kNotFound, capabilities->native
-                                        ? path + " isn't offered for a model that is served here: "
-                                                 "/v1/chat/completions and /v1/completions are"
+                                        ? path + " isn't offered for a model that is served here; "
+                                                 "use /v1/chat/completions or /v1/completions"
                                         : path + " isn't served by the engine behind this server"});
     return;
   }
