@@ -66,6 +66,25 @@ std::vector<perf::ModelTest> TestsOf(const BenchFlags& flags) {
   return tests;
 }
 
+// Before anything is measured or printed.
+Status CheckFits(const std::vector<perf::ModelTest>& tests, uint32_t context) {
+  for (const perf::ModelTest& test : tests) {
+    const bool prompt = test.n_prompt > 0;
+    const uint64_t tokens = prompt ? uint64_t{test.n_depth} + test.n_prompt
+                                   : uint64_t{std::max(1u, test.n_depth)} + test.n_gen;
+    if (tokens >= context) {
+      const std::string flag = prompt ? "--n-prompt" : "--n-gen";
+      return Fail(
+          Code::kContextTooLong,
+          flag + " " + std::to_string(prompt ? test.n_prompt : test.n_gen) +
+              (test.n_depth > 0 ? " behind --n-depth " + std::to_string(test.n_depth) : "") +
+              " doesn't fit the context of " + std::to_string(context) + " tokens",
+          flag);
+    }
+  }
+  return {};
+}
+
 Result<std::vector<perf::Peer>> PeersOf(const BenchFlags& flags) {
   std::vector<perf::Peer> peers;
   for (const std::string& text : flags.peers) {
@@ -197,6 +216,8 @@ Status BenchModel(const BenchFlags& given) {
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   const tensor::BackendInfo info = loaded.backend->info();
   const int32_t vocabulary = loaded.card->tokenizer->vocab_size();
+  const std::vector<perf::ModelTest> tests = TestsOf(flags);
+  TRY(CheckFits(tests, loaded.plan.context));
   TRY_ASSIGN(const Subject subject, Describe(model.path, loaded));
   engine::NativeDriver driver(std::move(loaded), {}, Clock::Real(), RandomSource::Real(), nullptr);
   std::string out;
@@ -206,7 +227,7 @@ Status BenchModel(const BenchFlags& given) {
     PrintHead(peers);
   }
   uint64_t run = 0;
-  for (const perf::ModelTest& test : TestsOf(flags)) {
+  for (const perf::ModelTest& test : tests) {
     TRY_ASSIGN(const Row row, RunTest(driver, test, vocabulary, peers, model, info.threads,
                                       flags.repetitions, run));
     if (!flags.json) {

@@ -31,6 +31,14 @@ class Bench(support.CliTest):
         self.assertAlmostEqual(row["avg_ts"], sum(row["samples_ts"]) / 3, delta=1e-6 * row["avg_ts"])
         self.assertTrue(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", row["test_time"]), row)
 
+    def test_what_does_not_fit_the_context_is_named_before_the_table(self):
+        for flags, words in ((("-p", "100000"), "--n-prompt 100000 doesn't fit the context of "),
+                             (("-p", "8", "-n", "100000"), "--n-gen 100000 doesn't"),
+                             (("-p", "8", "-d", "100000"), "--n-prompt 8 behind --n-depth 100000 doesn't")):
+            out, err = self.fak("bench", "model", self.model, *flags, status=1)
+            self.assertEqual(out, "")
+            self.assertIn(words, err)
+
     def test_a_peer_that_is_not_there(self):
         said = self.fak("bench", "model", self.model, "-p", "8", "-n", "0", "--peer", "other=/nowhere", status=1)[1]
         self.assertIn("/nowhere/llama-bench", said)
