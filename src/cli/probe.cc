@@ -45,7 +45,9 @@ void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
   out += "version: " + (endpoint.version.empty() ? "it doesn't say" : Printable(endpoint.version)) +
          shown_by(endpoint.version_asked);
   out += "\nmodels: " +
-         (endpoint.models.empty() ? "it names none" : Printable(Join(endpoint.models, ", "))) +
+         (!endpoint.models.empty()         ? Printable(Join(endpoint.models, ", "))
+          : endpoint.why_no_models.empty() ? "it names none"
+                                           : "it doesn't say: " + endpoint.why_no_models) +
          shown_by(endpoint.models_asked);
   out += "\ncontext: ";
   out += endpoint.context_length > 0 ? std::to_string(endpoint.context_length) + " tokens"
@@ -89,6 +91,9 @@ void PrintJson(const std::string& url, const ride::Endpoint& endpoint) {
     json.String(model);
   }
   json.EndArray();
+  if (!endpoint.why_no_models.empty()) {
+    json.Key("why_no_models").String(endpoint.why_no_models);
+  }
   if (endpoint.context_length > 0) {
     json.Key("context_length").Int(endpoint.context_length);
   }

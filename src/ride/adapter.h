@@ -87,6 +87,7 @@ struct Endpoint {
   std::string why;  // the engine was told from
   std::string version;
   std::vector<std::string> models;
+  std::string why_no_models;   // its list of them was refused (401, 403)
   int32_t context_length = 0;  // 0: it doesn't say
   int32_t slots = 0;           // llama.cpp
   // What showed them: "GET /version". Empty where nothing did.

@@ -140,7 +140,15 @@ CallSequence::~CallSequence() {
   }
 }
 
-Result<Identified> Identify(const Replies& replies) {
+std::string AnsweredInWords(const std::string& asked, int status, std::string_view key) {
+  const std::string_view so = !RefusesKey(status) ? ""
+                              : key.empty() ? ": give --upstream-api-key or --upstream-api-key-file"
+                                            : ": it doesn't take the key of --upstream-api-key or "
+                                              "--upstream-api-key-file";
+  return asked + " answered " + std::to_string(status) + std::string(so);
+}
+
+Result<Identified> Identify(const Replies& replies, std::string_view key) {
   for (const Adapter* adapter : Adapters()) {
     if (std::string why = adapter->recognise(replies); !why.empty()) {
       return Identified{adapter, std::move(why)};
@@ -153,6 +161,9 @@ Result<Identified> Identify(const Replies& replies) {
   if (models.status == 400 && (models.body.find("HTTPS port") != std::string::npos ||
                                models.body.find("use https://") != std::string::npos)) {
     return Fail(Code::kUpstreamError, "it speaks TLS: use https://");
+  }
+  if (RefusesKey(models.status)) {
+    return Fail(Code::kUpstreamError, AnsweredInWords("GET /v1/models", models.status, key));
   }
   return Fail(Code::kUpstreamError,
               "GET /v1/models answered " + std::to_string(models.status) +
@@ -225,15 +236,22 @@ Endpoint::Finding Find(const Adapter& adapter, const Check& check, const Replies
     const Reply& reply = replies.At(finding.asked);
     finding.has = check.holds != nullptr ? check.holds(reply) : IsServed(reply);
     finding.seen = reply.status == 0 ? "no answer" : std::to_string(reply.status);
-    constexpr size_t kShown = 500;
-    finding.told = !(finding.has && check.served_without);
-    if (!finding.told) {
+    const bool refused = RefusesKey(reply.status);
+    const bool any_model = finding.has && check.served_without && !refused;
+    finding.told = !refused && !any_model;
+    if (any_model) {
       finding.seen += ": it is there, whether or not a model has it";
     } else if (finding.has && (reply.status == 400 || reply.status == 422)) {
       finding.seen += ": it is there, and refuses an empty request";
-    } else if (!finding.has && reply.status >= 400) {
+    } else if (refused || (!finding.has && reply.status >= 400)) {
+      constexpr size_t kShown = 500;
       const std::string said = UpstreamError(reply.status, reply.body, key).detail;
-      finding.seen += ": " + ReplaceInvalidUtf8(said.substr(0, kShown));
+      finding.seen +=
+          ": " + ReplaceInvalidUtf8(said.substr(0, kShown)) + (said.size() > kShown ? "..." : "");
+    }
+    if (refused) {
+      finding.means = key.empty() ? "it asks for a key" : "our key isn't taken there";
+      return finding;
     }
   }
   for (const Meaning& meaning : kMeanings) {
@@ -262,6 +280,9 @@ Endpoint Conclude(const Identified& engine, const Replies& replies, std::string_
     endpoint.context_length = CountAt(model, "max_model_len", endpoint.context_length);
   }
   endpoint.models_asked = endpoint.context_asked = models_asked;
+  if (const int status = replies.At(models_asked).status; RefusesKey(status)) {
+    endpoint.why_no_models = AnsweredInWords(models_asked, status, key);
+  }
   if (engine.adapter->describe != nullptr) {
     engine.adapter->describe(replies, endpoint);
   }
@@ -292,7 +313,7 @@ Prober::Prober(net::HttpClient& client, UpstreamTarget target, const Adapter* ma
   calls_ = std::make_unique<CallSequence>(
       client_, target_, kOpenAi, std::vector<Call>(identify.begin(), identify.end()),
       [this](Replies replies) {
-        Result<Identified> engine = Identify(replies);
+        Result<Identified> engine = Identify(replies, target_.api_key);
         if (!engine) {
           done_(Fail(engine.error()));
           return;

@@ -48,13 +48,21 @@ class CallSequence {
   const std::shared_ptr<State> state_;
 };
 
+// 401 and 403: what would be answered with a key that is taken isn't known.
+inline bool RefusesKey(int status) {
+  return status == 401 || status == 403;
+}
+// "GET /v1/models answered 401: give --upstream-api-key ...", as a reason not to be ready. `key`:
+// that was sent.
+std::string AnsweredInWords(const std::string& asked, int status, std::string_view key);
+
 // Which engine replies to IdentifyCalls() like that. kUnavailable: nobody answers there.
-// kUpstreamError: somebody does, and it's no engine that we know.
+// kUpstreamError: somebody does, and it's no engine that we know, or doesn't take our key.
 struct Identified {
   const Adapter* adapter = nullptr;
   std::string why;
 };
-[[nodiscard]] Result<Identified> Identify(const Replies& replies);
+[[nodiscard]] Result<Identified> Identify(const Replies& replies, std::string_view key = {});
 
 // What else a probe of this engine asks.
 std::vector<Call> CallsOf(const Adapter& adapter);

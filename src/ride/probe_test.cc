@@ -213,6 +213,51 @@ TEST(Conclude, SaysWhatIsThereAndWhatIsNot) {
   EXPECT_FALSE(Probed(Fak()).Has(Signal::kMessages));
 }
 
+TEST(Conclude, KnowsNothingOfWhatAsksForAKey) {
+  const char* refusal = R"({"error":{"message":"no such key"}})";
+  const Replies locked = Make({
+      {"GET /v1/models", 401, refusal},
+      {"GET /version", 200, R"({"version":"0.1.0","engine":"fak"})"},
+      {"GET /metrics", 200, ""},
+      {"GET /kv_event_sources", 403, refusal},
+      {"POST /v1/fak/cache/evict", 401, refusal},
+      {"POST /tokenize", 401, refusal},
+      {"POST /v1/messages", 401, refusal},
+      {"POST /v1/responses", 403, refusal},
+      {"POST /v1/embeddings", 404, refusal},
+  });
+  const Endpoint endpoint = Probed(locked);
+  EXPECT_EQ(endpoint.why_no_models,
+            "GET /v1/models answered 401: give --upstream-api-key or --upstream-api-key-file");
+  std::vector<std::string> told;
+  for (const Endpoint::Finding& finding : endpoint.findings) {
+    if (finding.told) {
+      told.emplace_back(SignalName(finding.signal));
+      continue;
+    }
+    EXPECT_THAT(finding.seen, HasSubstr(": no such key"));
+    EXPECT_EQ(finding.means, "it asks for a key");
+  }
+  EXPECT_THAT(told,
+              ElementsAre("metrics", "sleep", "abort", "embeddings", "slots", "apply_template"));
+  const Endpoint other = Conclude({&kFak, "said"}, locked, "wrong");
+  EXPECT_THAT(other.why_no_models, HasSubstr("doesn't take the key of --upstream-api-key"));
+  EXPECT_EQ(Probed(Mlx()).why_no_models, "");
+  // Nor which engine it is.
+  const auto unknown = Identify(Make({{"GET /v1/models", 403, refusal}}));
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().detail, HasSubstr("answered 403: give --upstream-api-key"));
+}
+
+TEST(Conclude, CutsALongRefusalAndSaysSo) {
+  const std::string body = R"({"error":{"message":")" + std::string(600, 'x') + R"("}})";
+  const Endpoint endpoint =
+      Conclude({&kOpenAi, "said"}, Make({{"POST /v1/embeddings", 404, body.c_str()}}));
+  EXPECT_TRUE(std::any_of(
+      endpoint.findings.begin(), endpoint.findings.end(),
+      [](const Endpoint::Finding& finding) { return finding.seen.ends_with("xxx..."); }));
+}
+
 TEST(Conclude, NamesTheRequestThatShowedEachFact) {
   const std::tuple<Replies, const char*, const char*, const char*> kCases[] = {
       {Vllm(), "GET /version", "GET /v1/models", "GET /v1/models"},

@@ -289,8 +289,8 @@ void UpstreamDriver::StartProbe() {
 }
 
 void UpstreamDriver::OnProbed(Result<Endpoint> found) {
-  if (!found) {
-    SetDown(found.error().detail);
+  if (!found || !found->why_no_models.empty()) {
+    SetDown(found ? found->why_no_models : found.error().detail);
     return;
   }
   driver::Capabilities capabilities = CapabilitiesOf(*found->adapter);
@@ -325,15 +325,14 @@ void UpstreamDriver::CheckHealth() {
 
 void UpstreamDriver::OnHealth(const Replies& replies) {
   const Adapter& engine = *adapter();
-  const Reply& reply = replies.At("GET " + std::string(engine.health_path));
+  const std::string asked = "GET " + std::string(engine.health_path);
+  const Reply& reply = replies.At(asked);
   if (reply.status != 200) {
-    SetDown(reply.status == 0 ? reply.body
-                              : "GET " + std::string(engine.health_path) + " answered " +
-                                    std::to_string(reply.status));
+    SetDown(reply.status == 0 ? reply.body : AnsweredInWords(asked, reply.status, key()));
     return;
   }
   if (engine.ready != nullptr && !engine.ready(reply)) {
-    SetDown("GET " + std::string(engine.health_path) + " says that nobody is there to answer");
+    SetDown(asked + " says that nobody is there to answer");
     return;
   }
   if (engine.sleeps != nullptr &&

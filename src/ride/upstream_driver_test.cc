@@ -548,6 +548,31 @@ TEST(UpstreamDriver, IsNotReadyWhereNobodyIsThereToAnswer) {
   EXPECT_TRUE(Start(upstream.url(), "vllm")->Load().ready);
 }
 
+// fak's own /ready asks for no key.
+TEST(UpstreamDriver, IsNotReadyWhereItsKeyIsRefused) {
+  Upstream upstream;
+  upstream.Answer("GET /version", {200, {}, R"({"version":"0.1.0","engine":"fak"})"});
+  upstream.Answer("GET /ready", {200, {}, R"({"ready":true})"});
+  for (const int status : {401, 403}) {
+    upstream.Answer("GET /v1/models", {status, {}, "{}"});
+    for (const char* engine : {"auto", "fak", "openai"}) {
+      const auto driver = Start(upstream.url(), engine);
+      EXPECT_FALSE(driver->Load().ready) << engine;
+      EXPECT_EQ(driver->Load().why_not, "upstream u: GET /v1/models answered " +
+                                            std::to_string(status) +
+                                            ": give --upstream-api-key or --upstream-api-key-file");
+      EXPECT_EQ(driver->WaitForProbe(0).error().code, Code::kUnavailable);
+    }
+  }
+  const auto driver = Start(upstream.url(), "auto");
+  EXPECT_FALSE(driver->Load().ready);
+  upstream.Answer("GET /v1/models", {200, {}, R"({"data":[{"id":"m"}]})"});
+  EXPECT_TRUE(Eventually([&] { return driver->Load().ready; }));
+  EXPECT_EQ(driver->capabilities()->models, std::vector<std::string>{"m"});
+  upstream.Answer("GET /v1/models", {404, {}, "{}"});
+  EXPECT_TRUE(Start(upstream.url(), "fak")->Load().ready);
+}
+
 TEST(UpstreamDriver, IsNotReadyWhileTheEngineSleeps) {
   Upstream upstream;
   upstream.Answer("GET /reset_prefix_cache", {405, {}, R"({"detail":"Method Not Allowed"})"});
