@@ -367,18 +367,29 @@ void UpstreamDriver::SetDown(std::string why) {
   Error named = Named({Code::kUnavailable, std::move(why)});
   {
     const std::lock_guard lock(mutex_);
-    if (up_ || why_down_ != named.detail) {
-      Log(LogLevel::kWarning, "{} ({})", named.detail, spec_.url);
-    }
-    up_ = false;
-    why_down_ = std::move(named.detail);
+    NoteDown(std::move(named.detail));
     probe_ended_ = true;
-    if (meter_) {
-      meter_->SetUp(false);
-    }
   }
   probed_.notify_all();
   probe_timer_->ArmMs(probe_every_ms());
+}
+
+void UpstreamDriver::OnUnreachable(std::string why) {
+  const std::lock_guard lock(mutex_);
+  if (up_) {
+    NoteDown(std::move(why));
+  }
+}
+
+void UpstreamDriver::NoteDown(std::string why) {
+  if (up_ || why_down_ != why) {
+    Log(LogLevel::kWarning, "{} ({})", why, spec_.url);
+  }
+  up_ = false;
+  why_down_ = std::move(why);
+  if (meter_) {
+    meter_->SetUp(false);
+  }
 }
 
 int UpstreamDriver::probe_every_ms() const {

@@ -129,7 +129,10 @@ class UpstreamDriver final : public driver::EngineDriver,
   void CheckHealth();
   void OnHealth(const Replies& replies);
   void SetDown(std::string why);
-  // With the mutex held.
+  // Any thread: a request found nobody to connect to. No other goes there before a probe has.
+  void OnUnreachable(std::string why);
+  // With the mutex held. `why` names the upstream.
+  void NoteDown(std::string why);
   void UpdateModels(std::vector<std::string> listed, driver::Capabilities capabilities);
   std::string OwnNamesModel() const;  // what they stand for; empty: nothing at present
   // Whether requests for a model, as clients name it, may be meant for this one: it lists the

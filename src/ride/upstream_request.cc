@@ -188,7 +188,11 @@ void UpstreamRequest::OnDone(Status status) {
     return;
   }
   if (!status) {
-    relay_->Break(owner_.Named(std::move(status).error()));
+    Error error = owner_.Named(std::move(status).error());
+    if (error.code == Code::kUnavailable) {
+      owner_.OnUnreachable(error.detail);
+    }
+    relay_->Break(std::move(error));
   } else if (status_ != 200) {
     FailByStatus();
     return;

@@ -86,6 +86,41 @@ TEST(UpstreamSet, PassesOverWhoIsDown) {
   EXPECT_EQ(unknown.error().code, Code::kUnavailable);  // who is down may have it
 }
 
+TEST(UpstreamSet, PassesOverWhomARequestCouldNotConnectTo) {
+  Upstream a;
+  a.Hold(kChat, kBegun);
+  auto b = std::make_unique<Upstream>();
+  std::vector<std::unique_ptr<driver::EngineDriver>> members;
+  members.push_back(Start(a.url(), "openai"));
+  // Probed at its start, and then not for as long as this test takes.
+  members.push_back(*UpstreamDriver::Make({.name = "b", .engine = "openai", .url = b->url()},
+                                          {.probe_every_ms = 3'600'000}));
+  auto& gone = static_cast<UpstreamDriver&>(*members.back());
+  ASSERT_TRUE(gone.Start());
+  ASSERT_TRUE(gone.WaitForProbe(10'000));
+  UpstreamSet set(std::move(members));
+  const auto held = std::make_shared<WaitingSink>();
+  ASSERT_TRUE(set.Admit(MakePrepared("{}", true), held));
+  ASSERT_TRUE(held->Wait<wire::TextDelta>());
+  EXPECT_EQ(held->worker(), "u");
+  b.reset();
+  const auto ask = [&set](const std::string& id) {
+    auto prepared = std::make_shared<driver::Prepared>(*MakePrepared("{}", true));
+    prepared->request_id = id;
+    auto sink = std::make_shared<WaitingSink>();
+    EXPECT_TRUE(set.Admit(std::move(prepared), sink));
+    return sink;
+  };
+  const auto failed = ask("second");
+  EXPECT_EQ(failed->Wait<wire::Failed>()->error.code, Code::kUnavailable);
+  EXPECT_EQ(failed->worker(), "b");
+  EXPECT_FALSE(gone.Load().ready);
+  EXPECT_THAT(gone.Load().why_not, HasSubstr("upstream b: can't connect"));
+  const auto passed_over = ask("third");
+  EXPECT_TRUE(passed_over->Wait<wire::TextDelta>());
+  EXPECT_EQ(passed_over->worker(), "u");
+}
+
 TEST(UpstreamSet, PutsToSleepWhomItIsToldTo) {
   Upstream a;
   Upstream b;
