@@ -134,8 +134,9 @@ Found Find(ride::UpstreamDriver& driver, const driver::ReplicaSpec& spec) {
   constexpr int kWaitMs = 3000;
   const auto probed = driver.WaitForProbe(kWaitMs);
   if (!probed || !driver.Load().ready) {
-    const std::string why = probed ? driver.Load().why_not : probed.error().detail;
-    std::fprintf(stderr, "%s (%s)\n", Printable(why).c_str(), spec.url.c_str());
+    if (!probed && probed.error().code == Code::kDeadlineExceeded) {  // else the log has it
+      std::fprintf(stderr, "%s (%s)\n", Printable(probed.error().detail).c_str(), spec.url.c_str());
+    }
     return {&driver, nullptr, {}, spec.model};
   }
   const ride::Endpoint& endpoint = **probed;

@@ -231,8 +231,8 @@ const Adapter* UpstreamDriver::adapter() const {
 Result<std::shared_ptr<const Endpoint>> UpstreamDriver::WaitForProbe(int wait_ms) const {
   std::unique_lock lock(mutex_);
   probed_.wait_for(lock, std::chrono::milliseconds(wait_ms), [this] { return probe_ended_; });
-  if (maybe_endpoint_ == nullptr) {
-    return Fail(Code::kUnavailable, why_down_);
+  if (!probe_ended_ || maybe_endpoint_ == nullptr) {
+    return Fail(probe_ended_ ? Code::kUnavailable : Code::kDeadlineExceeded, why_down_);
   }
   return maybe_endpoint_;
 }

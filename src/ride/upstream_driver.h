@@ -101,7 +101,8 @@ class UpstreamDriver final : public driver::EngineDriver,
   // What the last probe found; null before one has succeeded. Any thread.
   std::shared_ptr<const Endpoint> endpoint() const;
   // For programs that start: waits until the first probe has ended, well or not, or until the time
-  // is over. Not on a loop.
+  // is over. kUnavailable: it has, and nothing was found, which is in the log. kDeadlineExceeded.
+  // Not on a loop.
   [[nodiscard]] Result<std::shared_ptr<const Endpoint>> WaitForProbe(int wait_ms) const;
 
  private:

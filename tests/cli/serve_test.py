@@ -1,4 +1,5 @@
 """fak serve when it can't: one line that names what is wrong, and no crash. And how it ends."""
+import itertools
 import json
 import os
 import re
@@ -233,6 +234,34 @@ class Serve(support.CliTest):
         support.UpstreamStandIn(self, ["m"], port)
         self.line_of(server, "upstream b is back")
         self.assertIn('"model":"m"', self.chat(url, "m"))
+
+    def test_an_upstream_that_is_down_is_told_once(self):
+        a = support.UpstreamStandIn(self, ["m"])
+        server = self.start("serve", "--upstream", f"a={a.url}", "--upstream", "b=http://127.0.0.1:1", "--port", "0",
+                            "--shutdown-settle", "0")
+        said = "".join(itertools.takewhile(lambda line: "is ready on" not in line, server.stderr))
+        server.send_signal(signal.SIGTERM)
+        said += server.communicate(timeout=support.PATIENCE_S)[1]  # the log writes when it can
+        self.assertEqual(said.count("upstream b: can't connect"), 1, said)
+
+    def test_an_upstream_that_refuses_our_key_is_not_ready(self):
+        locked = self.start("serve", self.model, "--port", "0", "--api-key", "secret")
+        locked_url = self.line_of(locked, "is ready on").split(" is ready on ")[1].split()[0]
+        why = "GET /v1/models answered 401: give --upstream-api-key or --upstream-api-key-file"
+        server = self.start("serve", "--upstream", f"a={locked_url}", "--port", "0")
+        url = self.line_of(server, "not ready: 0 of 1 upstreams answer").split(" is listening on ")[1].split(",")[0]
+        self.assertIn(f"upstream a: {why}", self.curl(f"{url}/ready"))
+        shown = self.fak("probe", locked_url)[0]
+        self.assertIn(f"models: it doesn't say: {why}\n", shown)
+        for surface in ("messages", "responses", "embeddings"):
+            self.assertRegex(shown, rf"(?m)^{surface} +can't be told +POST /v1/{surface} +401: .* it asks for a key$")
+        found = json.loads(self.fak("probe", locked_url, "--json")[0])
+        self.assertEqual((found["models"], found["why_no_models"]), ([], why))
+        self.assertIsNone(next(each["has"] for each in found["signals"] if each["signal"] == "messages"))
+        with_key = self.fak("probe", locked_url, "--upstream-api-key", "secret")[0]
+        self.assertRegex(with_key, r"(?m)^messages +no .*; use /v1/chat/completions or /v1/completions  ")
+        server = self.start("serve", "--upstream", f"a={locked_url}", "--upstream-api-key", "secret", "--port", "0")
+        self.line_of(server, "is ready on")
 
     def curl(self, *words):
         return subprocess.run(["curl", "-s", *words], capture_output=True, text=True).stdout
