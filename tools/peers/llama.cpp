@@ -24,8 +24,21 @@ done
 folder=${folder:-$(cd "$(dirname "$0")/../.." && pwd)/build/peers/llama.cpp}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
+# gcc before 14 (its bug 114098) tells the optimiser that ldtilecfg reads 8 bytes of 64, and llama.cpp's AMX kernels
+# die at their first tile. Without AMX they get all else that such a machine has.
+amx_miscompiled() {
+  grep -qw amx_tile /proc/cpuinfo && ${CXX:-c++} --version | head -1 | grep -q -i -v clang &&
+    [ "$(${CXX:-c++} -dumpversion | cut -d . -f 1)" -lt 14 ]
+}
+
 case "$isa" in
-  native) build=$folder/build flags=(-DGGML_NATIVE=ON) ;;
+  native)
+    build=$folder/build flags=(-DGGML_NATIVE=ON)
+    if amx_miscompiled; then
+      flags=(-DGGML_NATIVE=OFF -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON
+             -DGGML_BMI2=ON -DGGML_AVX_VNNI=ON -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON
+             -DGGML_AVX512_BF16=ON)
+    fi ;;
   avx2) build=$folder/build-avx2
         flags=(-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON) ;;
   *) echo "llama.cpp: --isa is native or avx2" >&2; exit 2 ;;
