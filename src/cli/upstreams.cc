@@ -17,11 +17,11 @@
 namespace fak::cli {
 namespace {
 
-void AddToList(Json& options, std::string key, const std::vector<std::string>& texts) {
+void AddToList(Json& options, const std::string& key, const std::vector<std::string>& texts) {
   const Json* before = options.Find(key);
   Json::Array list = before == nullptr ? Json::Array() : before->array();
   list.insert(list.end(), texts.begin(), texts.end());
-  options.Set(std::move(key), std::move(list));
+  options.Set(key, std::move(list));
 }
 
 Status GiveKeys(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
