@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -79,5 +82,13 @@ inline constexpr Route kAllRoutes[] = {
     {wire::Surface::kMessages, "/v1/messages"},
     {wire::Surface::kCountTokens, "/v1/messages/count_tokens"},
 };
+
+// Those, and one of the engine's own.
+constexpr auto AllRoutesAnd(const Route& own) {
+  std::array<Route, std::size(kAllRoutes) + 1> routes{};
+  std::copy(std::begin(kAllRoutes), std::end(kAllRoutes), routes.begin());
+  routes.back() = own;
+  return routes;
+}
 
 }  // namespace fak::ride

@@ -114,15 +114,7 @@ bool GivesPrompt(const Reply& reply) {
   return reply.status == 200 && prompt != nullptr && prompt->is_string();
 }
 
-constexpr Route kRoutes[] = {
-    {wire::Surface::kChat, "/v1/chat/completions"},
-    {wire::Surface::kCompletion, "/v1/completions"},
-    {wire::Surface::kEmbedding, "/v1/embeddings"},
-    {wire::Surface::kResponses, "/v1/responses"},
-    {wire::Surface::kMessages, "/v1/messages"},
-    {wire::Surface::kCountTokens, "/v1/messages/count_tokens"},
-    {wire::Surface::kTemplate, "/apply-template"},
-};
+constexpr auto kRoutes = AllRoutesAnd({wire::Surface::kTemplate, "/apply-template"});
 
 constexpr std::string_view kSlotCounts[] = {"n_saved", "n_restored", "n_erased"};
 

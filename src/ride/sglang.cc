@@ -19,15 +19,7 @@ constexpr std::string_view kOwned[] = {
     "log_metrics",  // not to be counted
 };
 
-constexpr Route kRoutes[] = {
-    {wire::Surface::kChat, "/v1/chat/completions"},
-    {wire::Surface::kCompletion, "/v1/completions"},
-    {wire::Surface::kEmbedding, "/v1/embeddings"},
-    {wire::Surface::kResponses, "/v1/responses"},
-    {wire::Surface::kMessages, "/v1/messages"},
-    {wire::Surface::kCountTokens, "/v1/messages/count_tokens"},
-    {wire::Surface::kGenerate, "/generate"},
-};
+constexpr auto kRoutes = AllRoutesAnd({wire::Surface::kGenerate, "/generate"});
 
 std::string Recognise(const Replies& replies) {
   if (OwnedBy(replies) == "sglang") {
