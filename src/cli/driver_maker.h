@@ -20,7 +20,7 @@ struct DriverMakerOptions {
   int scrape_interval_s = 0;
 };
 
-// The program's factory: the only place that sees both engine and ride.
+// The program's factory: where the two kinds of driver are made, and nowhere else.
 class DriverMaker final : public driver::DriverFactory {
  public:
   // The references outlive the maker and what it makes. request_loop: that the server answers on.
