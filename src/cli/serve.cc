@@ -366,9 +366,12 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
   }
   const auto maybe_card = served.driver->maybe_card();
   const bool chats = maybe_card == nullptr || maybe_card->maybe_chat_template != nullptr;
-  std::string key;
+  std::string options;
+  if (server.tls()) {
+    options = " --cacert " + ForShell(flags.ssl_certfile);
+  }
   if (!flags.api_keys.empty() || !flags.keys_file.empty()) {
-    key = " -H 'Authorization: Bearer YOUR_KEY'";
+    options += " -H 'Authorization: Bearer YOUR_KEY'";
   }
   const std::string model =
       served.maybe_model->empty() ? "" : ",\"model\":" + ForShell(*served.maybe_model);
@@ -377,13 +380,13 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
         stderr,
         "try: curl %s/v1/chat/completions%s -d "
         "'{\"messages\":[{\"role\":\"user\",\"content\":\"Say hello\"}],\"max_tokens\":64%s}'\n",
-        url.c_str(), key.c_str(), model.c_str());
+        url.c_str(), options.c_str(), model.c_str());
   } else {
     std::fprintf(stderr,
                  "try: curl %s/v1/completions%s -d "
                  "'{\"prompt\":\"Once upon a time\",\"max_tokens\":64%s}'\n"
                  "(this model has no chat template: it completes text)\n",
-                 url.c_str(), key.c_str(), model.c_str());
+                 url.c_str(), options.c_str(), model.c_str());
   }
 }
 
