@@ -14,7 +14,10 @@ namespace fak::e2e {
 //
 //   port=N path=/v1/chat/completions key=TEXT    whom to ask
 //   streams=N rounds=N events=N gap_us=N         the load: each stream has `rounds` answers
-//   big_every_ms=N big_bytes=N                   beside it, one prompt of that size after the other
+//   spread_us=N                                  over which the streams' beginnings are spread
+//   big_every_ms=N big_bytes=N                   beside it, one prompt of that size after the
+//   other,
+//                                                each sent at a gigabit a second
 //   hold=1                                       open all streams, and keep them until told
 struct Load {
   explicit Load(const Arguments& arguments);
@@ -26,13 +29,15 @@ struct Load {
   int64_t rounds;
   int64_t events;
   int64_t gap_us;
+  int64_t spread_us;
   int64_t big_every_ms;
   int64_t big_bytes;
   bool hold;
 };
 
 // Many clients of an OpenAI chat server: each has a connection, asks for a stream, reads it, asks
-// again. Checks that every answer is whole, and measures how old each chunk is when it arrives.
+// again. Checks that every answer is whole, and measures how old each chunk is when it arrives,
+// while all streams are open.
 class Client {
  public:
   Client(Epoll& epoll, Load load);
@@ -54,6 +59,7 @@ class Client {
   void Connect(Stream& stream);
   void Ask(Stream& stream);
   void SendMore(Stream& stream);
+  bool all_open() const;
   void Happened(Stream& stream, uint32_t events);
   void Read(Stream& stream);
   void TakeHead(Stream& stream);
@@ -72,11 +78,13 @@ class Client {
   size_t next_ = 0;  // to be started
   int64_t open_ = 0;
   int64_t held_ = 0;
-  int64_t big_due_ns_ = 0;  // 0: it is under way
+  int64_t big_due_ns_ =
+      0;  // its next piece, or the next one's first; 0: waits for an answer or room
   int64_t bigs_ = 0;
   int64_t heard_ns_ = 0;
   int64_t now_ns_ = 0;
   int64_t errors_ = 0;
+  size_t chunks_ = 0;
   std::vector<int64_t> ages_ns_;
   std::vector<int64_t> first_ns_;  // from the request to the first chunk
   int64_t begun_ns_ = 0;
