@@ -366,10 +366,7 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
   }
   const auto maybe_card = served.driver->maybe_card();
   const bool chats = maybe_card == nullptr || maybe_card->maybe_chat_template != nullptr;
-  std::string options;
-  if (server.tls()) {
-    options = " --cacert " + ForShell(flags.ssl_certfile);
-  }
+  std::string options = server.tls() ? " --cacert " + ForShell(flags.ssl_certfile) : "";
   if (!flags.api_keys.empty() || !flags.keys_file.empty()) {
     options += " -H 'Authorization: Bearer YOUR_KEY'";
   }
