@@ -83,6 +83,7 @@ inline constexpr int kKvReplayCooldownMs = 30'000;  // after one that failed
 inline constexpr size_t kKvEventRanksMax = 64;      // data-parallel ranks of an engine
 // Residency index
 inline constexpr size_t kResidencyReplicasMax = 4096;
+inline constexpr size_t kResidencyBlocksMax = 1024 * 1024;  // of one replica, in pieces of a unit
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id

@@ -1,4 +1,4 @@
-// Hot path.
+// Hot path: bench/micro/residency_bench.cc.
 #pragma once
 
 #include <bit>

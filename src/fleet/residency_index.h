@@ -1,4 +1,4 @@
-// Hot path.
+// Hot path: bench/micro/residency_bench.cc.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ namespace fak::fleet {
 // A pair is never used later than those of the units before it, so that a path goes from its end.
 //
 // A pair stands for one of two things: a request was routed there, so that the replica will have
-// the unit (Add), or the engine has said that it has it (Confirm).
+// the unit (Add), or the engine has said that it has it (Confirm, residency_feed.h).
 //
-// Any thread. Lookups run side by side; a change holds them up for some hundred units at a time, so
-// a lookup may see the end of a long change and not its beginning yet, and then answers too little,
-// never too much. About 56 bytes a pair whose unit has no other replica, and 28 a further replica,
-// for up to 64 replicas; 8 a unit more for each further 64.
+// Any thread. Lookups run side by side; a change holds them up for 64 units at a time, some 50 us,
+// so a lookup may see the end of a long change and not its beginning yet, and then answers too
+// little, never too much. Of 6,250 units for 64 replicas a lookup takes 0.4 ms out of main memory.
+// About 56 bytes a pair whose unit has no other replica, and 28 a further replica, for up to 64
+// replicas; 8 a unit more for each further 64.
 class ResidencyIndex {
  public:
   // `random`: for a hash that clients can't foresee.
