@@ -69,6 +69,13 @@ struct WorkerLoad {
   LoadReport load;
 };
 
+// Where a request went.
+struct Placement {
+  std::string_view worker;    // by its name in logs and metrics
+  std::string_view why = {};  // for a log: who it was chosen among; empty: there was no choice
+  int attempt = 1;            // 2 and on: others failed before anything of theirs was passed on
+};
+
 // Receives one request's events. Calls come one at a time, in order, from a thread of the driver;
 // they must return quickly and never block (the native engine's batch waits for them). The sink
 // decides what to do with a slow reader: it may Cancel the request.
@@ -80,9 +87,10 @@ class EventSink {
   // no other will come before that. For drivers that know.
   virtual void BeginBatch() noexcept {}
   virtual void EndBatch() noexcept {}
-  // Which of several engines takes the request, by its name in logs and metrics: once, on the
-  // thread of Admit(), before any event. Not called by an engine that is the only one there can be.
-  virtual void OnPlaced(std::string_view worker) { (void)worker; }
+  // Which of several engines takes the request: before any event of it, on the thread of Admit(),
+  // and again, on a thread of the driver, when the request goes to another one. Not called by an
+  // engine that is the only one there can be.
+  virtual void OnPlaced(const Placement& placement) { (void)placement; }
   // For a driver that can hold its engine back, from the thread of its events. `on_room` is called
   // once, from any thread, when the reader has taken most of what came; soon, where nothing is kept
   // for it. Dropped uncalled when the reader is gone: a Cancel() follows.
@@ -257,6 +265,9 @@ struct ReplicaSpec {
   // those of workers behind it. They get no key.
   std::vector<std::string> metrics_urls = {};
   Json options = {};  // what only some engines know, by name; null when none
+  // For whoever shares requests out among replicas.
+  double weight = 1;
+  int32_t max_concurrency = 0;  // requests open there at once; 0: as many as come
 };
 
 // The engine of a replica that is served in this process.

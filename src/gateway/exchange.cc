@@ -8,6 +8,16 @@
 
 namespace fak::gateway {
 
+namespace {
+
+// As a header may have it.
+std::string ForHeader(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+}  // namespace
+
 Exchange::Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head,
                    net::HttpHeaders headers, std::string request_id,
                    std::shared_ptr<net::ResponseWriter> response, const Clock& clock, OnEnd on_end)
@@ -34,7 +44,18 @@ net::HttpHeaders Exchange::Headers(std::string_view content_type) const {
   for (const auto& [name, value] : upstream_headers_) {
     headers.Add(name, value);
   }
+  if (shows_route_ && !end_.worker.empty()) {
+    std::string route = end_.worker + (end_.route.empty() ? "" : "; " + end_.route);
+    route += end_.attempts > 1 ? "; attempt " + std::to_string(end_.attempts) : "";
+    headers.Add("x-fak-route", ForHeader(std::move(route)));
+  }
   return headers;
+}
+
+void Exchange::OnPlaced(const driver::Placement& placement) {
+  end_.worker = placement.worker;
+  end_.route = placement.why;
+  end_.attempts = placement.attempt;
 }
 
 void Exchange::OnEvent(wire::Event event) noexcept {

@@ -20,6 +20,8 @@ struct ExchangeEnd {
   wire::Usage usage{-1, -1};  // what was told until then, where none was reported; -1: nothing
   int64_t first_byte_ns = 0;  // 0: none was sent
   std::string worker;         // that took it, where there could be several
+  std::string route;          // why that one, where there was a choice
+  int attempts = 1;           // at how many it was tried
   std::string served_by;      // an endpoint behind that, where it says so
 };
 
@@ -39,8 +41,10 @@ class Exchange final : public driver::EventSink {
   void OnEvent(wire::Event event) noexcept override;
   void BeginBatch() noexcept override { in_batch_ = true; }
   void EndBatch() noexcept override;
-  void OnPlaced(std::string_view worker) override { end_.worker = worker; }
+  void OnPlaced(const driver::Placement& placement) override;
   void AwaitRoom(std::function<void()> on_room) override;
+  // Before it is admitted: the answer says in x-fak-route where it went and why.
+  void ShowRoute() { shows_route_ = true; }
   // The request never reached the driver, or was refused by it.
   void Refuse(const Error& error);
 
@@ -64,6 +68,7 @@ class Exchange final : public driver::EventSink {
   std::string bytes_;  // of one event, or of a batch so far; kept for its memory
   bool in_batch_ = false;
   bool started_ = false;
+  bool shows_route_ = false;
   net::HttpHeaders upstream_headers_;
   ExchangeEnd end_;
   bool broken_off_ = false;  // by the engine, under a finish reason

@@ -45,7 +45,7 @@ class ScriptedDriver final : public driver::EngineDriver,
     prepared_ = std::move(prepared);
     on_loop_ = maybe_loop_ != nullptr && maybe_loop_->InLoop();
     if (!worker_.empty()) {
-      sink->OnPlaced(worker_);
+      sink->OnPlaced({.worker = worker_, .why = why_});
     }
     if (refusal_) {
       return Fail(*refusal_);
@@ -102,6 +102,7 @@ class ScriptedDriver final : public driver::EngineDriver,
                                       wire::UsageReport{}, wire::Done{}};
   std::optional<Error> refusal_;
   std::string worker_;
+  std::string why_;
   std::shared_ptr<const driver::Prepared> prepared_;
   const net::EventLoop* maybe_loop_ = nullptr;
   bool on_loop_ = false;  // Admit() was called there

@@ -121,7 +121,7 @@ class WaitingSink final : public driver::EventSink {
     events_.push_back(std::move(event));
     wake_.notify_all();
   }
-  void OnPlaced(std::string_view worker) override { worker_ = worker; }
+  void OnPlaced(const driver::Placement& placement) override { worker_ = placement.worker; }
   bool ended() {
     const std::lock_guard lock(mutex_);
     return !events_.empty() && (std::holds_alternative<wire::Done>(events_.back()) ||

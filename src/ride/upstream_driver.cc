@@ -471,7 +471,7 @@ Error UpstreamDriver::Named(Error error) const {
 
 Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                              std::shared_ptr<driver::EventSink> sink) {
-  sink->OnPlaced(spec_.name);
+  sink->OnPlaced({.worker = spec_.name});
   if (draining_.load()) {
     return Fail(Code::kUnavailable, "the server is shutting down");
   }
