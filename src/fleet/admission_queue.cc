@@ -1,0 +1,121 @@
+#include "fleet/admission_queue.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+
+namespace fak::fleet {
+namespace {
+
+Error Busy(std::string why, int retry_after_s) {
+  Error error{Code::kResourceExhausted, std::move(why)};
+  error.retry_after_s = retry_after_s;
+  return error;
+}
+
+}  // namespace
+
+Result<AdmissionQueue::Id> AdmissionQueue::Push(const Entry& entry, int64_t now_ns) {
+  if (waiting_.size() >= length_max_) {
+    return Fail(Busy("every upstream has as many requests as it may, and " +
+                         std::to_string(waiting_.size()) + " wait already",
+                     RetryAfterS(now_ns)));
+  }
+  constexpr double kWeightLeast = 1e-3;
+  const double start = std::max(virtual_now_, finish_[entry.tenant]);
+  const Place place{entry.priority, start, ++ids_};
+  const double rate = RateAt(now_ns);
+  if (entry.deadline_ns && rate > 0) {
+    const auto ahead = std::distance(waiting_.begin(), waiting_.lower_bound(place));
+    const double wait_s = static_cast<double>(ahead + 1) / rate;
+    const double left_s = static_cast<double>(*entry.deadline_ns - now_ns) / kNsPerSecond;
+    if (wait_s > left_s) {
+      return Fail(
+          Busy("every upstream has as many requests as it may, and this one would wait "
+               "longer than it may take",
+               RetryAfterS(now_ns)));
+    }
+  }
+  finish_[entry.tenant] = start + entry.cost / std::max(entry.weight, kWeightLeast);
+  waiting_.emplace(place, entry);
+  places_.emplace(place.id, place);
+  return place.id;
+}
+
+std::optional<AdmissionQueue::Id> AdmissionQueue::Pop(FunctionRef<bool(Id)> fits) {
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    const Place place = at->first;
+    if (fits(place.id)) {
+      virtual_now_ = std::max(virtual_now_, place.start);
+      Erase(at);
+      return place.id;
+    }
+  }
+  return std::nullopt;
+}
+
+void AdmissionQueue::Erase(Waiting::iterator at) {
+  places_.erase(at->first.id);
+  waiting_.erase(at);
+  if (waiting_.empty()) {  // whoever comes now owes nothing
+    finish_.clear();
+    virtual_now_ = 0;
+  }
+}
+
+bool AdmissionQueue::Remove(Id id) {
+  const auto found = places_.find(id);
+  if (found == places_.end()) {
+    return false;
+  }
+  Erase(waiting_.find(found->second));
+  return true;
+}
+
+std::vector<AdmissionQueue::Id> AdmissionQueue::TakeOverdue(int64_t now_ns) {
+  std::vector<Id> overdue;
+  for (const auto& [place, entry] : waiting_) {
+    if (entry.deadline_ns && *entry.deadline_ns <= now_ns) {
+      overdue.push_back(place.id);
+    }
+  }
+  for (const Id id : overdue) {
+    Remove(id);
+  }
+  return overdue;
+}
+
+void AdmissionQueue::NoteEnd(int64_t now_ns) {
+  const int64_t number = now_ns / kNsPerSecond;
+  Slice& slice = slices_[static_cast<size_t>(number) % slices_.size()];
+  if (slice.number != number) {
+    slice = {.number = number};
+  }
+  ++slice.ended;
+}
+
+// Over the seconds from the first end in the window to now.
+double AdmissionQueue::RateAt(int64_t now_ns) const {
+  const int64_t number = now_ns / kNsPerSecond;
+  int64_t ended = 0;
+  int64_t oldest = number;
+  for (const Slice& slice : slices_) {
+    if (slice.number > number - static_cast<int64_t>(slices_.size())) {
+      ended += slice.ended;
+      oldest = slice.ended > 0 ? std::min(oldest, slice.number) : oldest;
+    }
+  }
+  const double seconds =
+      static_cast<double>(now_ns - oldest * kNsPerSecond) / static_cast<double>(kNsPerSecond);
+  return static_cast<double>(ended) / std::max(seconds, 1.0);
+}
+
+int AdmissionQueue::RetryAfterS(int64_t now_ns) const {
+  constexpr double kMostS = 60;
+  const double rate = RateAt(now_ns);
+  const double wait_s = rate > 0 ? static_cast<double>(waiting_.size() + 1) / rate : 1;
+  return static_cast<int>(std::clamp(std::ceil(wait_s), 1.0, kMostS));
+}
+
+}  // namespace fak::fleet

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fleet/circuit_breaker.h"
+
+namespace fak::fleet {
+
+enum class ReplicaState : uint8_t {
+  kJoining,  // has never been ready
+  kHealthy,
+  kSuspect,   // works, perhaps: gets requests when nobody healthy is left
+  kDraining,  // told to take nothing new
+  kDown,      // gets requests when nobody else is left
+};
+std::string_view ReplicaStateName(ReplicaState state);
+
+// In which order replicas are taken: one of a tier is chosen only where none before it is left.
+enum class Tier : uint8_t {
+  kFirst,   // healthy, or its breaker's trial
+  kSecond,  // suspect
+  kThird,   // it asked to be left alone for a while
+  kLast,    // joining or down
+  kNever,   // draining
+};
+
+// How a replica is, from what its driver says (active) and what became of requests there (passive).
+// Neither is believed alone: an engine's own health check says 200 while it is paused, and fails
+// while it is busy with a long prompt.
+//
+//   joining  -- ready -->  healthy
+//   healthy  -- not ready, or two failures in a row, or ejected -->  suspect
+//   suspect  -- not ready for down_after_ms without any progress, or its breaker opens -->  down
+//   suspect  -- ready and without a failure for up_after_ms -->  healthy
+//   down     -- ready again, or its breaker half open -->  suspect
+//   any      -- drain -->  draining, until undrained; then what it would be
+//
+// So nothing comes and goes faster than up_after_ms, and a replica on its way back meets requests
+// in small numbers first: the breaker lets one through. Pure: time comes in; what time alone
+// changes is seen at the next look. Not thread-safe.
+class ReplicaHealth {
+ public:
+  struct Options {
+    int64_t down_after_ms = 3'000;
+    int64_t up_after_ms = 2'000;
+    int64_t progress_ms = 10'000;  // tokens this recent show that it lives
+    int64_t busy_ms = 1'000;       // that one is passed over which is busy and names no time
+    int64_t busy_ms_max = 60'000;  // whatever time it names
+    int failures_to_suspect = 2;   // in a row
+    CircuitBreaker::Options breaker = {};
+  };
+
+  explicit ReplicaHealth(Options options) : options_(options), breaker_(options.breaker) {}
+
+  // What its driver says now.
+  void Observe(int64_t now_ns, bool ready, std::string_view why_not);
+  BreakerTicket Begin(int64_t now_ns) { return breaker_.Begin(now_ns); }
+  // At the first content and again at the end; `why` of a failure, for a person.
+  void End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns, std::string_view why = {});
+  // It asked to be left alone. retry_after_s: 0 where it names no time.
+  void AskedToWait(int64_t now_ns, int retry_after_s);
+  // Out, as one that is much slower than its fellows.
+  void Eject(int64_t now_ns, int64_t for_ms, std::string why);
+  void SetDraining(bool draining) { draining_ = draining; }
+
+  ReplicaState StateAt(int64_t now_ns) const;
+  Tier TierAt(int64_t now_ns) const;
+  // Of a state other than healthy, for a person.
+  std::string WhyAt(int64_t now_ns) const;
+  BreakerState BreakerAt(int64_t now_ns) const { return breaker_.StateAt(now_ns); }
+  bool ready() const { return ready_; }
+  bool draining() const { return draining_; }
+  bool EjectedAt(int64_t now_ns) const { return now_ns < ejected_until_ns_; }
+  bool WaitsAt(int64_t now_ns) const { return now_ns < wait_until_ns_; }
+
+ private:
+  bool MadeProgress(int64_t now_ns) const;
+  bool GoneFor(int64_t now_ns) const;
+
+  Options options_;
+  CircuitBreaker breaker_;
+  bool joined_ = false;
+  bool draining_ = false;
+  bool ready_ = false;
+  std::string why_not_;
+  int64_t not_ready_since_ns_ = 0;  // valid while it isn't
+  int64_t trouble_ns_ = -1;   // when it last wasn't ready or failed; -1: never since it joined
+  int64_t progress_ns_ = -1;  // last content; -1: none
+  std::string last_failure_;
+  int64_t wait_until_ns_ = 0;
+  int64_t ejected_until_ns_ = 0;
+  std::string why_ejected_;
+};
+
+}  // namespace fak::fleet
