@@ -81,9 +81,10 @@ inline constexpr size_t kKvEventPendingBytesMax = 32 * 1024 * 1024;
 inline constexpr int kKvReplayTimeoutMs = 5'000;    // silence within a replay
 inline constexpr int kKvReplayCooldownMs = 30'000;  // after one that failed
 inline constexpr size_t kKvEventRanksMax = 64;      // data-parallel ranks of an engine
-// Residency index
-inline constexpr size_t kResidencyReplicasMax = 4096;
+// Fleet
+inline constexpr size_t kResidencyReplicasMax = 4096;       // in the residency index
 inline constexpr size_t kResidencyBlocksMax = 1024 * 1024;  // of one replica, in pieces of a unit
+inline constexpr size_t kFleetQueueMax = 1024;  // requests that wait until a replica has room
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id

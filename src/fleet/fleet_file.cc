@@ -1,6 +1,7 @@
 #include "fleet/fleet_file.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,10 +35,25 @@ Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
   return {};
 }
 
+Status ReadShare(const ConfigTable& table, driver::ReplicaSpec& spec) {
+  constexpr double kWeightMax = 1e6;
+  TRY_ASSIGN(const std::optional<double> weight, table.Float("weight"));
+  if (weight && !(*weight >= 0 && *weight <= kWeightMax)) {
+    return Fail(table.ErrorAt("weight", "must be from 0 to 1000000"));
+  }
+  spec.weight = weight.value_or(spec.weight);
+  TRY_ASSIGN(const std::optional<int64_t> most, table.Int("max-concurrency"));
+  if (most && (*most < 1 || *most > std::numeric_limits<int32_t>::max())) {
+    return Fail(table.ErrorAt("max-concurrency", "must be a number of requests, from 1"));
+  }
+  spec.max_concurrency = static_cast<int32_t>(most.value_or(spec.max_concurrency));
+  return {};
+}
+
 Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
-  TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "api-key-file", "metrics-urls",
-                               "kv-events", "data-parallel-rank", "allow-fields",
-                               "allow-headers"}));
+  TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "weight", "max-concurrency",
+                               "api-key-file", "metrics-urls", "kv-events", "data-parallel-rank",
+                               "allow-fields", "allow-headers"}));
   driver::ReplicaSpec spec;
   const auto read = [&table](std::string_view key, std::string& text) -> Status {
     TRY_ASSIGN(std::optional<std::string> given, table.String(key));
@@ -63,6 +79,7 @@ Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
     }
     spec.api_key = *std::move(key);
   }
+  TRY(ReadShare(table, spec));
   TRY(ReadOptions(table, spec));
   return spec;
 }
@@ -94,10 +111,6 @@ Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
     }
     if (tables.size() > 1 && spec.engine == driver::kNativeEngine) {
       return Fail(table.ErrorAt("engine", "a native replica has to be the only one"));
-    }
-    if (tables.size() > 1 && !spec.model.empty()) {
-      return Fail(table.ErrorAt(
-          "model", "is for a replica alone: of several each gets the models that it lists"));
     }
     const bool taken = std::any_of(specs.begin(), specs.end(),
                                    [&spec](const auto& other) { return other.name == spec.name; });

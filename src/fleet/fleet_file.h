@@ -18,7 +18,10 @@ inline constexpr std::string_view kReplicaKey = "replica";
 //   name = "a"                        # default: the URL's host and port
 //   engine = "vllm"                   # default: "auto"; "native": a model served here
 //   url = "http://10.0.0.5:8000"      # or, native, none
-//   model = "smollm2"                 # native: which; else, of one alone, what it is asked for
+//   model = "smollm2"                 # native: which; else what it is asked for, and of several
+//                                     # the only model whose requests it gets
+//   weight = 2.0                      # its share where the policy spreads by shares; default 1
+//   max-concurrency = 64              # requests open there at once; default: as many as come
 //   api-key-file = "/etc/fak/a.key"   # its first line
 //   metrics-urls = ["http://10.0.0.5:9000/metrics"]
 //   kv-events = ["tcp://10.0.0.5:5557,replay=tcp://10.0.0.5:5558"]
@@ -27,7 +30,7 @@ inline constexpr std::string_view kReplicaKey = "replica";
 //   allow-headers = ["x-tier"]
 // `complete` says whether a replica can be one, and fills in what was left out; an error's field is
 // the key at fault. All errors start with "file:line:column:". kInvalidArgument: two of one name, a
-// native one among several, more than limits::kUpstreamsMax.
+// native one among several, a weight that is no share, more than limits::kUpstreamsMax.
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
     const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
 

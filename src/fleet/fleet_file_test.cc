@@ -41,7 +41,8 @@ TEST(ReadReplicas, TakesEveryKey) {
       key_file +
       "\"\n"
       "metrics-urls = [\"http://a:9\", \"http://b:9\"]\nkv-events = [\"tcp://a:1\"]\n"
-      "data-parallel-rank = 2\nallow-fields = [\"x\"]\nallow-headers = [\"y\"]\n"
+      "data-parallel-rank = 2\nweight = 0.5\nmax-concurrency = 8\nmodel = \"m\"\nallow-fields = "
+      "[\"x\"]\nallow-headers = [\"y\"]\n"
       "[[replica]]\nurl = \"http://b\"\n");
   ASSERT_TRUE(specs) << specs.error().detail;
   ASSERT_EQ(specs->size(), 2u);
@@ -54,7 +55,12 @@ TEST(ReadReplicas, TakesEveryKey) {
   EXPECT_EQ(a.options.Dump(),
             R"({"kv_events":["tcp://a:1"],"allow_fields":["x"],"allow_headers":["y"],)"
             R"("data_parallel_rank":2})");
+  EXPECT_EQ(a.weight, 0.5);
+  EXPECT_EQ(a.max_concurrency, 8);
+  EXPECT_EQ(a.model, "m");
   const driver::ReplicaSpec& b = specs->back();
+  EXPECT_EQ(b.weight, 1);
+  EXPECT_EQ(b.max_concurrency, 0);
   EXPECT_EQ(b.name, "http://b");
   EXPECT_EQ(b.engine, "auto");
   EXPECT_EQ(b.options.Dump(), "{}");
@@ -87,8 +93,10 @@ TEST(ReadReplicas, SaysWhereItIsWrong) {
        "f.toml:4:8: replica[1].name: another replica is called http://a already"},
       {"[[replica]]\nurl = \"http://a\"\n[[replica]]\nname = \"n\"\nengine = \"native\"\n",
        "f.toml:5:10: replica[1].engine: a native replica has to be the only one"},
-      {"[[replica]]\nurl = \"http://a\"\nmodel = \"m\"\n[[replica]]\nurl = \"http://b\"\n",
-       "f.toml:3:9: replica[0].model: is for a replica alone"},
+      {"[[replica]]\nweight = -1\n", "f.toml:2:10: replica[0].weight: must be from 0"},
+      {"[[replica]]\nweight = nan\n", "f.toml:2:10: replica[0].weight: must be from 0"},
+      {"[[replica]]\nmax-concurrency = 0\n",
+       "f.toml:2:19: replica[0].max-concurrency: must be a number"},
       {"[[replica]]\napi-key-file = \"/nonexistent\"\n",
        "f.toml:2:16: replica[0].api-key-file: /nonexistent: "},
       {"[[replica]]\nkv-events = \"tcp://a\"\n", "f.toml:2:13: replica[0].kv-events: must be"},

@@ -1,0 +1,476 @@
+#include "fleet/dispatcher.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "kv/unit_keys.h"
+
+namespace fak::fleet {
+namespace {
+
+bool AnyBounded(const std::vector<std::unique_ptr<FleetReplica>>& replicas) {
+  return std::any_of(replicas.begin(), replicas.end(),
+                     [](const auto& replica) { return replica->options().max_concurrency > 0; });
+}
+
+std::vector<ReplicaId> IdsOf(const std::vector<std::unique_ptr<FleetReplica>>& replicas) {
+  std::vector<ReplicaId> ids;
+  for (const auto& replica : replicas) {
+    ids.push_back(replica->id());
+  }
+  return ids;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(std::vector<std::unique_ptr<FleetReplica>> replicas,
+                       std::unique_ptr<RoutingPolicy> policy, DispatchOptions options,
+                       const Clock& clock, RandomSource& random)
+    : index_(options.residency_pairs_max, random),
+      replicas_(std::move(replicas)),
+      ids_(IdsOf(replicas_)),
+      policy_(std::move(policy)),
+      options_(options),
+      bounded_(AnyBounded(replicas_)),
+      clock_(clock),
+      random_(random),
+      queue_(options.queue_max),
+      budget_(options.retries) {
+  CHECK(!replicas_.empty());
+  for (const auto& replica : replicas_) {
+    if (replicas_.size() == 1) {
+      break;  // there is no choice
+    }
+    feeds_.push_back(std::make_unique<ResidencyFeed>(index_, replica->id()));
+    if (driver::KvEventSource* source = replica->driver().maybe_kv_events()) {
+      source->Subscribe(
+          [feed = feeds_.back().get()](const wire::KvEventBatch& batch) { feed->OnBatch(batch); });
+    }
+  }
+}
+
+Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
+                         std::shared_ptr<driver::EventSink> sink) {
+  const auto request = std::make_shared<FleetRequest>(*this, std::move(prepared), std::move(sink));
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_ || stopping_.load()) {
+      return Fail(Code::kUnavailable, "the server is shutting down");
+    }
+    const std::string& id = request->prepared().request_id;
+    if (!open_.emplace(id, Open{request, std::nullopt}).second) {
+      return Fail(Code::kAlreadyExists, "request id " + id + " is in use already");
+    }
+    budget_.Deposit(clock_.NowNs());
+  }
+  // Nobody overtakes those who wait.
+  const bool waits = bounded_ && (queued_.load() > 0 || IsFull(*request));
+  Status placed = waits ? Enqueue(request) : Place(*request, std::nullopt);
+  if (!placed && !waits && bounded_ && request->attempts() == 0 && IsFull(*request)) {
+    placed = Enqueue(request);
+  }
+  if (!placed) {
+    Ended(*request, {-1, -1});
+  }
+  return placed;
+}
+
+Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_before) {
+  for (;;) {
+    Result<Chosen> chosen = Choose(request);
+    if (!chosen) {
+      return Fail(maybe_before ? *std::move(maybe_before) : std::move(chosen).error());
+    }
+    FleetReplica& replica = chosen->attempt->replica();
+    TRY(request.GoTo(replica));
+    request.sink().OnPlaced(
+        {.worker = replica.name(), .why = chosen->why, .attempt = request.attempts()});
+    Status admitted = replica.driver().Admit(request.shared_prepared(), chosen->attempt);
+    if (admitted) {
+      request.SetTaken(chosen->attempt);
+      if (request.cancelled()) {
+        replica.driver().Cancel(request.prepared().request_id);
+      }
+      return {};
+    }
+    const FailureReading reading = chosen->attempt->Refused(admitted.error());
+    if (!reading.curable || request.attempts() >= options_.attempts_max) {
+      return admitted;
+    }
+    maybe_before = std::move(admitted).error();
+  }
+}
+
+void Dispatcher::Cancel(std::string_view request_id) {
+  std::shared_ptr<FleetRequest> request;
+  std::vector<std::shared_ptr<FleetRequest>> waited;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(std::string(request_id));
+    if (found == open_.end()) {
+      return;
+    }
+    request = found->second.request;
+    if (const auto waits = found->second.maybe_waits) {
+      queue_.Remove(*waits);
+      waited = TakeWaiting({&*waits, 1});
+    }
+  }
+  request->Cancel();
+  if (!waited.empty()) {
+    request->Fail({Code::kCancelled, "cancelled"}, std::nullopt);
+  }
+}
+
+bool Dispatcher::Serves(const FleetReplica& replica, const wire::Turn& turn) const {
+  // One that is alone is asked for anything, and says itself what it doesn't have.
+  return replicas_.size() == 1 ||
+         (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
+}
+
+std::vector<uint32_t> Dispatcher::UnitsHeld(const driver::Prepared& prepared) const {
+  std::vector<uint32_t> units(replicas_.size());
+  if (replicas_.size() == 1) {
+    return units;  // there is no choice
+  }
+  for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+    const std::vector<uint32_t> held = index_.Match(prompt.unit_keys, ids_);
+    for (size_t i = 0; i < held.size(); ++i) {
+      units[i] += held[i];
+    }
+  }
+  return units;
+}
+
+Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, int64_t now_ns,
+                                                  const std::vector<uint32_t>& units) const {
+  Candidates found;
+  bool any_full = false;
+  for (const auto& replica : replicas_) {
+    if (!Serves(*replica, *request.prepared().turn) || request.Tried(replica->id())) {
+      continue;
+    }
+    const auto [tier, backlog_tokens] = replica->Look(now_ns);
+    if (tier == Tier::kNever) {
+      continue;
+    }
+    if (!replica->HasRoom()) {
+      any_full = any_full || tier < Tier::kLast;
+      continue;
+    }
+    if (tier < found.tier) {
+      found.tier = tier;
+      found.list.clear();
+    }
+    if (tier == found.tier) {
+      const int64_t cached = int64_t{units[replica->id()]} * int64_t{kv::kUnitTokens};
+      found.list.push_back({replica.get(),
+                            {.id = replica->id(),
+                             .name = replica->name(),
+                             .backlog_tokens = backlog_tokens,
+                             .in_flight = replica->in_flight(),
+                             .cached_tokens = std::min(cached, request.prompt_tokens()),
+                             .weight = replica->options().weight}});
+    }
+  }
+  if (any_full && found.tier == Tier::kLast) {
+    found.list.clear();  // who works will have room, and who is down won't answer
+  }
+  found.any_full = any_full;
+  return found;
+}
+
+Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
+  const driver::Prepared& prepared = request.prepared();
+  const std::vector<uint32_t> units = UnitsHeld(prepared);
+  Chosen chosen;
+  {
+    const std::lock_guard placing(placing_);
+    const int64_t now_ns = clock_.NowNs();
+    const Candidates candidates = FindCandidates(request, now_ns, units);
+    if (candidates.list.empty()) {
+      return Fail(candidates.any_full
+                      ? Error{Code::kResourceExhausted,
+                              "every upstream that could answer has as many requests as it may", "",
+                              0, 1}
+                      : NobodyServes(*prepared.turn));
+    }
+    RouteTurn turn{.prompt_tokens = request.prompt_tokens(), .session = request.session()};
+    {
+      const std::lock_guard lock(mutex_);
+      turn.expected_output_tokens = static_cast<int64_t>(output_tokens_);
+    }
+    std::vector<ReplicaView> views;
+    views.reserve(candidates.list.size());
+    for (const Candidate& each : candidates.list) {
+      views.push_back(each.view);
+    }
+    const RouteChoice choice = policy_->Choose(turn, views, random_);
+    const Candidate& won = candidates.list[choice.index];
+    chosen.why = WhyChosen(choice, candidates);
+    chosen.attempt = std::make_shared<Attempt>(request.shared_from_this(), *this, *won.replica,
+                                               now_ns, won.view.cached_tokens);
+  }
+  if (replicas_.size() > 1) {
+    for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+      index_.Add(chosen.attempt->replica().id(), prompt.unit_keys);
+    }
+  }
+  return chosen;
+}
+
+std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& candidates) const {
+  constexpr size_t kShown = 4;
+  std::string why(choice.why);
+  if (candidates.list.size() > 1) {
+    for (size_t i = 0; i < std::min(choice.compared.size(), kShown); ++i) {
+      const RouteScore& score = choice.compared[i];
+      why += fmt::format("{}{} {:.6g} (backlog {}, cached {})", i == 0 ? ": " : ", ",
+                         replicas_[score.id]->name(), score.cost, score.backlog_tokens,
+                         score.cached_tokens);
+    }
+  }
+  switch (candidates.tier) {
+    case Tier::kSecond: return why + "; nobody is healthy, these are suspect";
+    case Tier::kThird: return why + "; all asked to be left alone";
+    case Tier::kLast: return why + "; nobody is healthy or suspect";
+    case Tier::kFirst:
+    case Tier::kNever: break;
+  }
+  return why;
+}
+
+Error Dispatcher::NobodyServes(const wire::Turn& turn) const {
+  bool any_lists = false;
+  bool any_serves = false;
+  bool any_unknown = false;
+  std::vector<std::string> models;
+  std::vector<std::string> why_not;
+  for (const auto& replica : replicas_) {
+    const std::vector<std::string> its = replica->models();
+    any_unknown = any_unknown || its.empty();
+    any_lists = any_lists || replica->ListsModel(turn.model);
+    any_serves = any_serves || Serves(*replica, turn);
+    std::copy_if(its.begin(), its.end(), std::back_inserter(models), [&](const auto& model) {
+      return std::find(models.begin(), models.end(), model) == models.end();
+    });
+    if (const std::string why = replica->driver().Load().why_not; !why.empty()) {
+      why_not.push_back(why);
+    }
+  }
+  constexpr int kAgainS = 1;
+  if (any_serves) {
+    return {Code::kUnavailable, "every upstream that could answer is being drained", "", 0,
+            kAgainS};
+  }
+  if (any_lists) {
+    return {Code::kUnsupported,
+            "no upstream with the model \"" + turn.model + "\" serves this surface", "model"};
+  }
+  if (any_unknown) {
+    return {Code::kUnavailable,
+            "no upstream that is up lists the model \"" + turn.model +
+                "\", and not all are: " + Join(why_not, "; "),
+            "", 0, kAgainS};
+  }
+  return {Code::kNotFound,
+          "the model \"" + turn.model + "\" does not exist here; served: " + Join(models, ", "),
+          "model"};
+}
+
+bool Dispatcher::HasElsewhere(const FleetRequest& request) const {
+  const int64_t now_ns = clock_.NowNs();
+  return std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
+    return Serves(*replica, *request.prepared().turn) && !request.Tried(replica->id()) &&
+           replica->Look(now_ns).tier <= Tier::kSecond && replica->HasRoom();
+  });
+}
+
+bool Dispatcher::MayTryElsewhere(const FleetRequest& request) {
+  if (stopping_.load() || request.cancelled() || request.attempts() >= options_.attempts_max ||
+      !HasElsewhere(request)) {
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  const bool may = budget_.TryWithdraw(clock_.NowNs());
+  ++(may ? retries_ : retries_denied_);
+  return may;
+}
+
+void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {
+  if (!feeds_.empty()) {
+    feeds_[replica.id()]->Clear();
+  }
+}
+
+void Dispatcher::OnLeft(const FleetReplica& replica, const driver::Prepared& prepared,
+                        int64_t cached_tokens, const wire::Usage& usage) {
+  if (feeds_.empty()) {
+    return;
+  }
+  // Usage is of all prompts together.
+  const bool one = prepared.prompts.size() == 1;
+  for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+    feeds_[replica.id()]->OnEnded(prompt.unit_keys, one ? std::max(0, usage.cached_tokens) : 0);
+  }
+  if (usage.cached_tokens >= 0) {
+    tally_.Count(usage.prompt_tokens, cached_tokens, usage.cached_tokens);
+  }
+}
+
+void Dispatcher::Ended(const FleetRequest& request, const wire::Usage& usage) {
+  constexpr double kKept = 0.95;  // of what was before: about the last 20 requests
+  std::vector<std::function<void()>> idle;
+  std::shared_ptr<FleetRequest> kept;  // until the lock is given back
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(request.prepared().request_id);
+    if (found != open_.end() && found->second.request.get() == &request) {
+      kept = std::move(found->second.request);
+      open_.erase(found);
+    }
+    if (request.attempts() > 0) {
+      queue_.NoteEnd(clock_.NowNs());
+    }
+    if (usage.completion_tokens > 0) {
+      output_tokens_ = output_tokens_ == 0
+                           ? usage.completion_tokens
+                           : output_tokens_ * kKept + usage.completion_tokens * (1 - kKept);
+    }
+    if (open_.empty()) {
+      idle.swap(idle_);
+    }
+  }
+  for (const std::function<void()>& done : idle) {
+    done();
+  }
+  Pump();
+}
+
+void Dispatcher::Drain(std::function<void()> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    if (!open_.empty()) {
+      idle_.push_back(std::move(done));
+      return;
+    }
+  }
+  done();
+}
+
+Status Dispatcher::SetDraining(std::string_view name, bool draining) {
+  const auto found = std::find_if(replicas_.begin(), replicas_.end(),
+                                  [name](const auto& each) { return each->name() == name; });
+  if (found == replicas_.end()) {
+    return Fail(Code::kNotFound, "no upstream has the name " + std::string(name), "name");
+  }
+  (*found)->SetDraining(draining);
+  return {};
+}
+
+void Dispatcher::Tick() {
+  const int64_t now_ns = clock_.NowNs();
+  for (const auto& replica : replicas_) {
+    if (const auto change = replica->TakeChange(now_ns)) {
+      const bool well = change->now == ReplicaState::kHealthy;
+      Log(well ? LogLevel::kInfo : LogLevel::kWarning, "upstream {}: {}, was {}{}{}",
+          replica->name(), ReplicaStateName(change->now), ReplicaStateName(change->before),
+          change->why.empty() ? "" : ": ", change->why);
+      if (change->gone) {
+        ForgetCacheOf(*replica);  // what comes back may have begun anew
+      }
+    }
+  }
+  NotePanic(now_ns);
+  EjectSlow(now_ns);
+  LeaveGone(now_ns);
+  EndOverdue(now_ns);
+  Pump();
+}
+
+void Dispatcher::LeaveGone(int64_t now_ns) {
+  const bool any_gone =
+      std::any_of(replicas_.begin(), replicas_.end(),
+                  [now_ns](const auto& replica) { return replica->IsGone(now_ns); });
+  if (!any_gone) {
+    return;
+  }
+  std::vector<std::shared_ptr<FleetRequest>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, each] : open_) {
+      open.push_back(each.request);
+    }
+  }
+  for (const std::shared_ptr<FleetRequest>& request : open) {
+    request->LeaveIfGone(now_ns);
+  }
+}
+
+void Dispatcher::NotePanic(int64_t now_ns) {
+  bool any = false;
+  bool panic = true;
+  for (const auto& replica : replicas_) {
+    const Tier tier = replica->Look(now_ns).tier;
+    any = any || tier != Tier::kNever;
+    panic = panic && tier >= Tier::kLast;
+  }
+  panic = panic && any;
+  if (panic_.exchange(panic) != panic && replicas_.size() > 1) {
+    if (panic) {
+      Log(LogLevel::kWarning,
+          "no upstream is healthy or suspect: requests go to all that aren't drained");
+    } else {
+      Log(LogLevel::kInfo, "not all upstreams are out any more");
+    }
+  }
+}
+
+void Dispatcher::EjectSlow(int64_t now_ns) {
+  constexpr int64_t kEveryMs = 1'000;
+  if (now_ns - looked_for_slow_ns_ < kEveryMs * kNsPerMs) {
+    return;
+  }
+  looked_for_slow_ns_ = now_ns;
+  std::map<std::vector<std::string>, std::vector<size_t>> fellows;  // by what they serve
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    fellows[replicas_[i]->models()].push_back(i);
+  }
+  for (const auto& [models, members] : fellows) {
+    std::vector<TypicalFirstToken> typical;
+    for (const size_t i : members) {
+      typical.push_back(replicas_[i]->TypicalAt(now_ns));
+    }
+    for (const size_t slow : SlowReplicas(typical)) {
+      replicas_[members[slow]]->EjectForSlowness(now_ns);
+    }
+  }
+}
+
+FleetStatus Dispatcher::Describe() const {
+  const int64_t now_ns = clock_.NowNs();
+  FleetStatus status;
+  status.policy = policy_->name();
+  status.panic = panic_.load();
+  for (const auto& replica : replicas_) {
+    replica->Look(now_ns);
+    status.replicas.push_back(replica->StatusAt(now_ns));
+  }
+  status.index_pairs = index_.pairs();
+  status.index_bytes = index_.bytes();
+  status.index_tally = tally_.figures();
+  const std::lock_guard lock(mutex_);
+  status.open_requests = static_cast<int64_t>(open_.size());
+  status.queued_requests = static_cast<int64_t>(queue_.size());
+  status.retries_left = budget_.BalanceAt(now_ns);
+  status.retries = retries_;
+  status.retries_denied = retries_denied_;
+  return status;
+}
+
+}  // namespace fak::fleet

@@ -1,0 +1,164 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/random.h"
+#include "driver/engine_driver.h"
+#include "fleet/admission_queue.h"
+#include "fleet/fleet_replica.h"
+#include "fleet/fleet_request.h"
+#include "fleet/residency_feed.h"
+#include "fleet/residency_index.h"
+#include "fleet/residency_tally.h"
+#include "fleet/retry_budget.h"
+#include "fleet/router.h"
+
+namespace fak::fleet {
+
+struct DispatchOptions {
+  RetryBudget::Options retries = {};
+  int attempts_max = 3;                      // of a request, each at another replica
+  size_t residency_pairs_max = 1024 * 1024;  // of the residency index
+  size_t queue_max = limits::kFleetQueueMax;
+};
+
+struct FleetStatus {
+  std::string policy;
+  bool panic = false;  // nobody is healthy or suspect: requests go to all that don't drain
+  int64_t open_requests = 0;
+  int64_t queued_requests = 0;  // of these, wait until a replica has room
+  double retries_left = 0;      // of the budget
+  uint64_t retries = 0;
+  uint64_t retries_denied = 0;  // by the budget
+  // Of the residency index.
+  size_t index_pairs = 0;
+  size_t index_bytes = 0;
+  ResidencyTally::Figures index_tally;
+  std::vector<ReplicaStatus> replicas;
+};
+
+// Who gets a request, and who gets it next when that fails. Made before the drivers start, whose KV
+// events it hears. Any thread; calls drivers and sinks
+// without a lock held. Outlives its requests.
+class Dispatcher {
+ public:
+  Dispatcher(std::vector<std::unique_ptr<FleetReplica>> replicas,
+             std::unique_ptr<RoutingPolicy> policy, DispatchOptions options, const Clock& clock,
+             RandomSource& random);
+
+  Status Admit(std::shared_ptr<const driver::Prepared> prepared,
+               std::shared_ptr<driver::EventSink> sink);
+  void Cancel(std::string_view request_id);
+  // To be called several times a second: notes and logs what changed, ejects who is slow, takes
+  // requests away from replicas that are gone.
+  void Tick();
+  // Nothing new is taken; `done` when the last request has ended.
+  void Drain(std::function<void()> done);
+  // Nothing is tried again, and what waits here ends.
+  void Stop();
+  // kNotFound: nobody is called that.
+  [[nodiscard]] Status SetDraining(std::string_view name, bool draining);
+  FleetStatus Describe() const;
+
+  const std::vector<std::unique_ptr<FleetReplica>>& replicas() const { return replicas_; }
+  // That replica's cache is empty, as far as we know.
+  void ForgetCacheOf(const FleetReplica& replica);
+  const Clock& clock() const { return clock_; }
+
+  // For requests and their attempts.
+  // Gives it to a replica that hasn't had it, and to the next where one refuses it at once. On
+  // error it is nobody's; maybe_before: the error where nobody is left, of an attempt before.
+  [[nodiscard]] Status Place(FleetRequest& request, std::optional<Error> maybe_before);
+  // Whether a request that failed may be tried at another replica, which is taken off the budget.
+  bool MayTryElsewhere(const FleetRequest& request);
+  // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
+  void OnLeft(const FleetReplica& replica, const driver::Prepared& prepared, int64_t cached_tokens,
+              const wire::Usage& usage);
+  // It has ended. Once, before its sink is told.
+  void Ended(const FleetRequest& request, const wire::Usage& usage);
+
+ private:
+  // An open request.
+  struct Open {
+    std::shared_ptr<FleetRequest> request;
+    std::optional<AdmissionQueue::Id> maybe_waits;  // its place in the queue
+  };
+  struct Candidate {
+    FleetReplica* replica;
+    ReplicaView view;
+  };
+  struct Candidates {
+    std::vector<Candidate> list;  // of the least tier that anybody has
+    Tier tier = Tier::kNever;
+    bool any_full = false;
+  };
+  struct Chosen {
+    std::shared_ptr<Attempt> attempt;
+    std::string why;
+  };
+  bool Serves(const FleetReplica& replica, const wire::Turn& turn) const;
+  Error NobodyServes(const wire::Turn& turn) const;
+  Candidates FindCandidates(const FleetRequest& request, int64_t now_ns,
+                            const std::vector<uint32_t>& units) const;
+  // A replica that a second try may go to: nobody who asked to be left alone, nobody down.
+  bool HasElsewhere(const FleetRequest& request) const;
+  // How many of the prompts' first units each replica holds.
+  std::vector<uint32_t> UnitsHeld(const driver::Prepared& prepared) const;
+  Result<Chosen> Choose(FleetRequest& request);
+  std::string WhyChosen(const RouteChoice& choice, const Candidates& candidates) const;
+  // Whether every replica that could take it has as many requests as it may.
+  bool IsFull(const FleetRequest& request) const;
+  Status Enqueue(const std::shared_ptr<FleetRequest>& request);
+  // Places what waits and finds room now.
+  void Pump();
+  void PumpAll();
+  std::shared_ptr<FleetRequest> TakeFitting();
+  std::vector<std::shared_ptr<FleetRequest>> TakeWaiting(std::span<const AdmissionQueue::Id> ids);
+  void EndOverdue(int64_t now_ns);
+  void LeaveGone(int64_t now_ns);
+  void EjectSlow(int64_t now_ns);
+  void NotePanic(int64_t now_ns);
+
+  ResidencyIndex index_;
+  ResidencyTally tally_;
+  std::vector<std::unique_ptr<ResidencyFeed>> feeds_;  // by id; none where there is one replica
+  const std::vector<std::unique_ptr<FleetReplica>> replicas_;  // whose drivers call the feeds
+  const std::vector<ReplicaId> ids_;
+  const std::unique_ptr<RoutingPolicy> policy_;
+  const DispatchOptions options_;
+  const bool bounded_;  // a replica may have only so many requests
+  const Clock& clock_;
+  RandomSource& random_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> panic_{false};
+  std::atomic<size_t> queued_{0};  // size of the queue
+  std::atomic<int64_t> pumps_{0};  // calls of Pump() that whoever is in it answers for
+
+  int64_t looked_for_slow_ns_ = 0;  // thread of Tick()
+
+  std::mutex placing_;  // one choice at a time: the next one sees what it adds
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::unordered_map<std::string, Open> open_;
+  AdmissionQueue queue_;
+  std::unordered_map<AdmissionQueue::Id, FleetRequest*> waiting_;  // in open_ too
+  RetryBudget budget_;
+  double output_tokens_ = 0;  // of a request, decayed; 0: not known
+  uint64_t retries_ = 0;
+  uint64_t retries_denied_ = 0;
+  bool draining_ = false;
+  std::vector<std::function<void()>> idle_;
+};
+
+}  // namespace fak::fleet

@@ -1,0 +1,116 @@
+#include <utility>
+
+#include "fleet/dispatcher.h"
+
+// What waits until a replica has room for it.
+namespace fak::fleet {
+
+bool Dispatcher::IsFull(const FleetRequest& request) const {
+  const Candidates candidates =
+      FindCandidates(request, clock_.NowNs(), std::vector<uint32_t>(replicas_.size()));
+  return candidates.list.empty() && candidates.any_full;
+}
+
+Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
+  {
+    const driver::Prepared& prepared = request->prepared();
+    const std::lock_guard lock(mutex_);
+    TRY_ASSIGN(
+        const AdmissionQueue::Id id,
+        queue_.Push({.tenant = prepared.tenant,
+                     .weight = prepared.tenant_weight,
+                     .priority = prepared.priority,
+                     .cost = static_cast<double>(request->prompt_tokens()) + output_tokens_ + 1,
+                     .deadline_ns = prepared.deadline_ns},
+                    clock_.NowNs()));
+    const auto found = open_.find(prepared.request_id);
+    if (found == open_.end() || stopping_.load()) {
+      queue_.Remove(id);
+      return Fail(Code::kUnavailable, "the server is shutting down");
+    }
+    found->second.maybe_waits = id;
+    waiting_.emplace(id, request.get());
+    queued_.store(queue_.size());
+  }
+  Pump();  // room that came in between
+  return {};
+}
+
+// With the mutex held: they are out of the queue already, and nobody has them then.
+std::vector<std::shared_ptr<FleetRequest>> Dispatcher::TakeWaiting(
+    std::span<const AdmissionQueue::Id> ids) {
+  std::vector<std::shared_ptr<FleetRequest>> taken;
+  for (const AdmissionQueue::Id id : ids) {
+    Open& open = open_.at(waiting_.at(id)->prepared().request_id);
+    open.maybe_waits.reset();
+    taken.push_back(open.request);
+    waiting_.erase(id);
+  }
+  queued_.store(queue_.size());
+  return taken;
+}
+
+std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
+  const std::lock_guard lock(mutex_);
+  const auto id =
+      queue_.Pop([this](AdmissionQueue::Id each) { return !IsFull(*waiting_.at(each)); });
+  return id ? TakeWaiting({&*id, 1}).front() : nullptr;
+}
+
+// One at a time: whoever is in it goes round again for those who came meanwhile, so that ends
+// within ends need no more stack.
+void Dispatcher::Pump() {
+  if (queued_.load() == 0 || pumps_.fetch_add(1) > 0) {
+    return;
+  }
+  int64_t rounds = 1;
+  do {
+    PumpAll();
+    rounds = pumps_.fetch_sub(rounds) - rounds;
+  } while (rounds > 0);
+}
+
+void Dispatcher::PumpAll() {
+  while (const std::shared_ptr<FleetRequest> next = TakeFitting()) {
+    Status placed = Place(*next, std::nullopt);
+    if (!placed && next->attempts() == 0 && !next->cancelled() && IsFull(*next)) {
+      placed = Enqueue(next);  // somebody was quicker
+    }
+    if (!placed) {
+      next->Fail(std::move(placed).error(), std::nullopt);
+    }
+  }
+}
+
+void Dispatcher::EndOverdue(int64_t now_ns) {
+  if (queued_.load() == 0) {
+    return;
+  }
+  std::vector<std::shared_ptr<FleetRequest>> overdue;
+  {
+    const std::lock_guard lock(mutex_);
+    overdue = TakeWaiting(queue_.TakeOverdue(now_ns));
+  }
+  for (const std::shared_ptr<FleetRequest>& request : overdue) {
+    request->Fail(driver::DeadlineError(request->prepared()), std::nullopt);
+  }
+}
+
+void Dispatcher::Stop() {
+  stopping_.store(true);
+  std::vector<std::shared_ptr<FleetRequest>> waited;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<AdmissionQueue::Id> ids;
+    for (const auto& [id, request] : waiting_) {
+      queue_.Remove(id);
+      ids.push_back(id);
+    }
+    waited = TakeWaiting(ids);
+  }
+  for (const std::shared_ptr<FleetRequest>& request : waited) {
+    request->Fail({Code::kUnavailable, "the server is shutting down"}, std::nullopt);
+  }
+}
+
+}  // namespace fak::fleet

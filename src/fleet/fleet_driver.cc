@@ -1,0 +1,262 @@
+#include "fleet/fleet_driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "fleet/gathering.h"
+
+namespace fak::fleet {
+namespace {
+
+std::vector<std::unique_ptr<FleetReplica>> MakeReplicas(std::vector<FleetMember> members,
+                                                        const ReplicaHealth::Options& health) {
+  std::vector<std::unique_ptr<FleetReplica>> replicas;
+  for (FleetMember& member : members) {
+    replicas.push_back(std::make_unique<FleetReplica>(static_cast<ReplicaId>(replicas.size()),
+                                                      std::move(member.options),
+                                                      std::move(member.driver), health));
+  }
+  return replicas;
+}
+
+void Add(driver::Capabilities& all, const driver::Capabilities& one) {
+  if (one.engine != all.engine) {
+    all.engine = "several";
+    all.version.clear();
+  }
+  if (all.context_length == 0 ||
+      (one.context_length > 0 && one.context_length < all.context_length)) {
+    all.context_length = one.context_length;
+  }
+  all.native = all.native && one.native;
+  all.exact = all.exact && one.exact;
+  all.tool_calls = all.tool_calls && one.tool_calls;
+  all.reasoning = all.reasoning && one.reasoning;
+  all.grammars = all.grammars && one.grammars;
+  all.images = all.images || one.images;
+  all.token_ids = all.token_ids && one.token_ids;
+  all.cancel_stops_engine = all.cancel_stops_engine && one.cancel_stops_engine;
+  all.honours_cache_salt = all.honours_cache_salt && one.honours_cache_salt;
+  all.honours_priority = all.honours_priority && one.honours_priority;
+  all.embeddings = all.embeddings || one.embeddings;
+  all.anthropic_wire = all.anthropic_wire || one.anthropic_wire;
+  all.responses_wire = all.responses_wire || one.responses_wire;
+  all.generate_wire = all.generate_wire || one.generate_wire;
+  all.template_wire = all.template_wire || one.template_wire;
+}
+
+// One control call, made to every replica that has that side; `without` answers for the others.
+template <class Outcome, class Control, class Request>
+void AskAll(const std::vector<std::unique_ptr<FleetReplica>>& replicas,
+            Control* (driver::EngineDriver::*side)(),
+            void (Control::*call)(Request, std::function<void(std::vector<Outcome>)>),
+            const Request& request, std::function<void(std::vector<Outcome>)> done,
+            const std::function<std::vector<Outcome>(const FleetReplica&)>& without) {
+  const auto take = Gathering<Outcome>::Of(replicas.size(), std::move(done));
+  for (const auto& replica : replicas) {
+    if (Control* control = (replica->driver().*side)()) {
+      (control->*call)(request, take);
+    } else {
+      take(without(*replica));
+    }
+  }
+}
+
+template <class Outcome>
+std::vector<Outcome> NoOutcome(const FleetReplica&) {
+  return {};
+}
+
+}  // namespace
+
+FleetDriver::FleetDriver(std::vector<FleetMember> members, FleetOptions options, const Clock& clock,
+                         RandomSource& random)
+    : dispatcher_(MakeReplicas(std::move(members), options.health), std::move(options.policy),
+                  options.dispatch, clock, random) {}
+
+FleetDriver::~FleetDriver() {
+  Stop();
+}
+
+std::shared_ptr<const driver::Capabilities> FleetDriver::capabilities() const {
+  const auto& replicas = dispatcher_.replicas();
+  if (replicas.size() == 1) {
+    return replicas.front()->driver().capabilities();
+  }
+  auto all = std::make_shared<driver::Capabilities>(*replicas.front()->driver().capabilities());
+  all->models.clear();
+  for (const auto& replica : replicas) {
+    for (std::string& model : replica->models()) {
+      if (std::find(all->models.begin(), all->models.end(), model) == all->models.end()) {
+        all->models.push_back(std::move(model));
+      }
+    }
+    Add(*all, *replica->driver().capabilities());
+  }
+  return all;
+}
+
+driver::LoadReport FleetDriver::Load() const {
+  driver::LoadReport all;
+  const auto add = [](auto& sum, const auto& one) {
+    if (one) {
+      sum = sum.value_or(0) + *one;
+    }
+  };
+  for (const auto& replica : dispatcher_.replicas()) {
+    const driver::LoadReport one = replica->driver().Load();
+    add(all.in_flight, one.in_flight);
+    add(all.running, one.running);
+    add(all.waiting, one.waiting);
+    add(all.backlog_tokens, one.backlog_tokens);
+    add(all.kv_blocks_total, one.kv_blocks_total);
+    add(all.kv_blocks_free, one.kv_blocks_free);
+    add(all.prefill_tokens_per_s, one.prefill_tokens_per_s);
+    add(all.decode_tokens_per_s, one.decode_tokens_per_s);
+    if (dispatcher_.replicas().size() == 1) {
+      all.kv_usage = one.kv_usage;
+    }
+    const std::string why = replica->draining() ? replica->name() + " is drained" : one.why_not;
+    all.ready = all.ready || (one.ready && !replica->draining());
+    all.why_not += (all.why_not.empty() || why.empty() ? "" : "; ") + why;
+  }
+  if (all.ready) {
+    all.why_not.clear();
+  }
+  return all;
+}
+
+std::vector<driver::WorkerLoad> FleetDriver::WorkerLoads() const {
+  std::vector<driver::WorkerLoad> all;
+  for (const auto& replica : dispatcher_.replicas()) {
+    std::vector<driver::WorkerLoad> rows = replica->driver().WorkerLoads();
+    std::move(rows.begin(), rows.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+Status FleetDriver::Start() {
+  for (const auto& replica : dispatcher_.replicas()) {
+    TRY(replica->driver().Start());
+  }
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable() && !stopping_) {
+    thread_ = std::thread([this] { Run(); });
+  }
+  return {};
+}
+
+void FleetDriver::Run() {
+  constexpr std::chrono::milliseconds kEvery{200};
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    dispatcher_.Tick();
+    lock.lock();
+    wake_.wait_for(lock, kEvery, [this] { return stopping_; });
+  }
+}
+
+void FleetDriver::Drain(std::function<void()> done) {
+  dispatcher_.Drain([this, done = std::move(done)] {
+    const auto missing = std::make_shared<std::atomic<size_t>>(dispatcher_.replicas().size());
+    for (const auto& replica : dispatcher_.replicas()) {
+      replica->driver().Drain([missing, done] {
+        if (missing->fetch_sub(1) == 1) {
+          done();
+        }
+      });
+    }
+  });
+}
+
+void FleetDriver::Stop() {
+  dispatcher_.Stop();
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    thread.swap(thread_);
+  }
+  wake_.notify_all();
+  if (thread.joinable()) {
+    thread.join();
+  }
+  for (const auto& replica : dispatcher_.replicas()) {
+    replica->driver().Stop();
+  }
+}
+
+void FleetDriver::SetModels(size_t member, std::vector<std::string> models) {
+  dispatcher_.replicas()[member]->SetModels(std::move(models));
+}
+
+std::shared_ptr<const text::ModelCard> FleetDriver::maybe_card() const {
+  const auto& replicas = dispatcher_.replicas();
+  return replicas.size() == 1 ? replicas.front()->driver().maybe_card() : nullptr;
+}
+
+// Who can't be emptied says so, where the model may be his.
+void FleetDriver::Evict(driver::EvictRequest request,
+                        std::function<void(std::vector<driver::EvictOutcome>)> done) {
+  const std::string model = request.model;
+  AskAll<driver::EvictOutcome, driver::CacheControl>(
+      dispatcher_.replicas(), &driver::EngineDriver::maybe_cache_control,
+      &driver::CacheControl::Evict, request,
+      [this, done = std::move(done)](std::vector<driver::EvictOutcome> outcomes) {
+        for (const auto& replica : dispatcher_.replicas()) {
+          const bool emptied = std::any_of(
+              outcomes.begin(), outcomes.end(), [&replica](const driver::EvictOutcome& outcome) {
+                return outcome.worker == replica->name() && outcome.report;
+              });
+          if (emptied) {
+            dispatcher_.ForgetCacheOf(*replica);
+          }
+        }
+        done(std::move(outcomes));
+      },
+      [model](const FleetReplica& replica) -> std::vector<driver::EvictOutcome> {
+        if (!replica.ListsModel(model)) {
+          return {};
+        }
+        return {{replica.name(), Fail(Code::kUnsupported, "it has no cache that can be emptied"),
+                 false}};
+      });
+}
+
+void FleetDriver::SetAsleep(driver::SleepRequest request,
+                            std::function<void(std::vector<driver::SleepOutcome>)> done) {
+  AskAll<driver::SleepOutcome, driver::SleepControl>(
+      dispatcher_.replicas(), &driver::EngineDriver::maybe_sleep_control,
+      &driver::SleepControl::SetAsleep, request, std::move(done), NoOutcome<driver::SleepOutcome>);
+}
+
+void FleetDriver::ActOnSlot(driver::SlotRequest request,
+                            std::function<void(std::vector<driver::SlotOutcome>)> done) {
+  AskAll<driver::SlotOutcome, driver::SlotControl>(
+      dispatcher_.replicas(), &driver::EngineDriver::maybe_slot_control,
+      &driver::SlotControl::ActOnSlot, request, std::move(done), NoOutcome<driver::SlotOutcome>);
+}
+
+driver::RemoteTokenizer* FleetDriver::maybe_tokenizer() {
+  const auto& replicas = dispatcher_.replicas();
+  const bool any = std::any_of(replicas.begin(), replicas.end(), [](const auto& replica) {
+    return replica->driver().maybe_tokenizer() != nullptr;
+  });
+  return any ? this : nullptr;
+}
+
+void FleetDriver::Tokenize(std::string text,
+                           std::function<void(Result<std::vector<int32_t>>)> done) {
+  for (const auto& replica : dispatcher_.replicas()) {
+    if (driver::RemoteTokenizer* tokenizer = replica->driver().maybe_tokenizer()) {
+      tokenizer->Tokenize(std::move(text), std::move(done));
+      return;
+    }
+  }
+  done(Fail(Code::kUnsupported, "no upstream has a tokenizer to ask"));
+}
+
+}  // namespace fak::fleet

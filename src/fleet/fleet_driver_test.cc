@@ -1,0 +1,579 @@
+#include "fleet/fleet_driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fleet/test_support.h"
+
+namespace fak::fleet {
+namespace {
+
+using test::MakePrepared;
+using test::RecordingSink;
+using test::ScriptedReplica;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class FleetDriverTest : public ::testing::Test {
+ protected:
+  // Replicas "a", "b" ...
+  void Make(size_t count, DispatchOptions dispatch = {}, std::vector<ReplicaOptions> options = {}) {
+    std::vector<FleetMember> members;
+    options.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      options[i].name = std::string(1, static_cast<char>('a' + i));
+      auto replica = std::make_unique<ScriptedReplica>(options[i].name);
+      replicas_.push_back(replica.get());
+      members.push_back({options[i], std::move(replica)});
+    }
+    fleet_ = std::make_unique<FleetDriver>(
+        std::move(members),
+        FleetOptions{.policy = std::make_unique<test::InOrder>(), .dispatch = dispatch}, clock_,
+        random_);
+    fleet_->Tick();
+  }
+  ScriptedReplica& a() { return *replicas_[0]; }
+  ScriptedReplica& b() { return *replicas_[1]; }
+
+  std::shared_ptr<RecordingSink> Ask(const std::string& id = "r", const std::string& model = "m") {
+    auto sink = std::make_shared<RecordingSink>();
+    const Status admitted = fleet_->Admit(MakePrepared(id, model), sink);
+    EXPECT_TRUE(admitted) << admitted.error().detail;
+    return sink;
+  }
+  Error Refusal(const std::string& model = "m") {
+    const auto sink = std::make_shared<RecordingSink>();
+    const Status admitted = fleet_->Admit(MakePrepared("refused", model), sink);
+    EXPECT_FALSE(admitted);
+    EXPECT_EQ(sink->ends(), 0);
+    return admitted ? Error{} : admitted.error();
+  }
+  ReplicaStatus StatusOf(size_t i) { return fleet_->Describe().replicas[i]; }
+  void Fail(ScriptedReplica& replica, Code code, int upstream_status = 0, int retry_after_s = 0) {
+    replica.End("", wire::Failed{{code, "it failed", "", upstream_status, retry_after_s}});
+  }
+  void TearDown() override {
+    if (fleet_ == nullptr) {
+      return;
+    }
+    fleet_->Stop();
+    const FleetStatus status = fleet_->Describe();
+    EXPECT_EQ(status.open_requests, 0);
+    for (const ReplicaStatus& replica : status.replicas) {
+      EXPECT_EQ(replica.in_flight, 0) << replica.name;
+      EXPECT_EQ(replica.backlog_tokens, 0) << replica.name;
+    }
+  }
+
+  FakeClock clock_;
+  FakeRandom random_;
+  std::vector<ScriptedReplica*> replicas_;
+  std::unique_ptr<FleetDriver> fleet_;
+};
+
+TEST_F(FleetDriverTest, GoesToWhoServesTheModel) {
+  Make(2);
+  b().SetModels({"other"});
+  EXPECT_THAT(fleet_->capabilities()->models, ElementsAre("m", "other"));
+  const auto sink = Ask("r", "other");
+  b().Answer();
+  EXPECT_EQ(sink->text(), "b");
+  EXPECT_EQ(sink->ends(), 1);
+  const Error missing = Refusal("none");
+  EXPECT_EQ(missing.code, Code::kNotFound);
+  EXPECT_THAT(missing.detail, HasSubstr("m, other"));
+  b().SetModels({});
+  EXPECT_EQ(Refusal("mystery").code, Code::kUnavailable);  // it may have it
+}
+
+TEST_F(FleetDriverTest, TakesTheModelsThatItWasGivenForAReplicas) {
+  Make(2);
+  fleet_->SetModels(0, {"x"});
+  fleet_->SetModels(1, {"y", "alias"});
+  EXPECT_THAT(fleet_->capabilities()->models, ElementsAre("x", "y", "alias"));
+  Ask("r", "alias");
+  EXPECT_EQ(b().open(), 1u);
+  EXPECT_EQ(Refusal("m").code, Code::kNotFound);
+}
+
+TEST_F(FleetDriverTest, AsksOneThatIsAloneForAnything) {
+  Make(1);
+  const auto sink = Ask("r", "whatever");
+  a().Answer();
+  EXPECT_EQ(sink->text(), "a");
+}
+
+TEST_F(FleetDriverTest, LetsThePolicyChooseAndSaysWhy) {
+  Make(2);
+  const auto first = Ask("1");
+  const auto second = Ask("2");
+  EXPECT_THAT(second->workers(), ElementsAre("b"));
+  EXPECT_EQ(second->why(), "in order: a 1 (backlog 100, cached 0), b 0 (backlog 0, cached 0)");
+  a().Emit(wire::TextDelta{0, "x", {}, {}});
+  EXPECT_EQ(StatusOf(0).backlog_tokens, 0);
+  EXPECT_EQ(StatusOf(0).in_flight, 1);
+  EXPECT_EQ(StatusOf(1).backlog_tokens, 100);
+}
+
+TEST_F(FleetDriverTest, RemembersWhoWasSentWhat) {
+  Make(2);
+  const auto why = [this] {
+    auto prepared = MakePrepared("r");
+    prepared->prompts.front().unit_keys = {1, 2, 3};
+    const auto sink = std::make_shared<RecordingSink>();
+    EXPECT_TRUE(fleet_->Admit(prepared, sink));
+    a().Answer();
+    b().Answer();
+    return sink->why();
+  };
+  EXPECT_THAT(why(), HasSubstr("a 0 (backlog 0, cached 0)"));
+  EXPECT_THAT(why(), HasSubstr("a 0 (backlog 0, cached 48), b 0 (backlog 0, cached 0)"));
+  a().SetReady(false);
+  fleet_->Tick();
+  clock_.AdvanceMs(20'000);  // it made no progress for long
+  fleet_->Tick();
+  a().SetReady(true);
+  fleet_->Tick();
+  clock_.AdvanceMs(20'000);
+  EXPECT_THAT(why(), HasSubstr("a 0 (backlog 0, cached 0)"));
+}
+
+TEST_F(FleetDriverTest, PassesOverWhoIsNotReady) {
+  Make(2);
+  a().SetReady(false);
+  EXPECT_TRUE(fleet_->Load().ready);
+  const auto sink = Ask();
+  EXPECT_THAT(sink->workers(), ElementsAre("b"));
+  b().SetReady(false);
+  EXPECT_FALSE(fleet_->Load().ready);
+  EXPECT_EQ(fleet_->Load().why_not, "a is away; b is away");
+}
+
+// What another replica may cure, as it comes from a driver.
+TEST_F(FleetDriverTest, TriesAnotherReplicaBeforeTheFirstContent) {
+  const std::pair<Code, int> kCurable[] = {
+      {Code::kUnavailable, 0},       {Code::kUpstreamError, 0},    {Code::kRateLimited, 429},
+      {Code::kResourceExhausted, 0}, {Code::kDeadlineExceeded, 0}, {Code::kInternal, 0}};
+  for (const auto& [code, status] : kCurable) {
+    SCOPED_TRACE(std::string(CodeName(code)));
+    replicas_.clear();
+    Make(2);
+    const auto sink = Ask();
+    a().Emit(wire::UpstreamHeaders{{{"x-of", "a"}}});
+    a().Emit(wire::Started{});
+    a().Emit(wire::RawChunk{"role of a"});
+    Fail(a(), code, status);
+    EXPECT_EQ(sink->ends(), 0);
+    b().Emit(wire::RawChunk{"role of b"});
+    b().Emit(wire::RawChunk{"text of b"});
+    b().Answer();
+    EXPECT_THAT(sink->workers(), ElementsAre("a", "b"));
+    ASSERT_EQ(sink->All<wire::RawChunk>().size(), 2u);
+    EXPECT_EQ(sink->All<wire::RawChunk>()[0].json, "role of b");
+    EXPECT_THAT(sink->All<wire::UpstreamHeaders>(), IsEmpty());
+    EXPECT_EQ(sink->text(), "b");
+    EXPECT_EQ(sink->ends(), 1);
+    EXPECT_EQ(fleet_->Describe().retries, 1u);
+    TearDown();
+  }
+}
+
+TEST_F(FleetDriverTest, TriesAnotherReplicaWhereOneRefusesAtOnce) {
+  Make(2);
+  a().OnAdmit([](const auto&) { return fak::Fail(Code::kUnavailable, "not known yet"); });
+  const auto sink = Ask();
+  b().Answer();
+  EXPECT_EQ(sink->text(), "b");
+  EXPECT_EQ(fleet_->Describe().retries, 0u);  // it cost nobody anything
+  b().OnAdmit([](const auto&) { return fak::Fail(Code::kInvalidArgument, "no such field"); });
+  EXPECT_EQ(Refusal().code, Code::kInvalidArgument);
+}
+
+TEST_F(FleetDriverTest, RepeatsNoErrorThatWouldRepeat) {
+  Make(2);
+  const std::pair<Code, int> kRepeat[] = {{Code::kUpstreamError, 400},
+                                          {Code::kUpstreamError, 422},
+                                          {Code::kContextTooLong, 400},
+                                          {Code::kInvalidArgument, 0},
+                                          {Code::kCancelled, 0}};
+  for (const auto& [code, status] : kRepeat) {
+    const auto sink = Ask();
+    a().Emit(wire::UpstreamHeaders{{{"x-of", "a"}}});
+    Fail(a(), code, status);
+    EXPECT_EQ(sink->failure().code, code);
+    EXPECT_EQ(sink->All<wire::UpstreamHeaders>().size(), 1u);
+  }
+  EXPECT_EQ(b().admitted(), 0);
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kHealthy);
+}
+
+// It listed the model, and was started anew with another one.
+TEST_F(FleetDriverTest, TriesAnotherReplicaWhereOneServesAnotherModelNow) {
+  Make(2);
+  const auto sink = Ask();
+  Fail(a(), Code::kUpstreamError, 404);
+  b().Answer();
+  EXPECT_EQ(sink->text(), "b");
+  EXPECT_EQ(StatusOf(0).failures, 0u);
+}
+
+TEST_F(FleetDriverTest, TriesNothingAgainAfterTheFirstContent) {
+  Make(2);
+  const auto sink = Ask();
+  a().Emit(wire::TextDelta{0, "a", {}, {}});
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(sink->failure().detail, "it failed");
+  EXPECT_EQ(b().admitted(), 0);
+  EXPECT_EQ(StatusOf(0).failures, 1u);
+}
+
+TEST_F(FleetDriverTest, TriesNothingAgainBeyondItsBudget) {
+  Make(2, {.retries = {.share = 0, .least_per_s = 0.1}});  // one in the window
+  const auto cured = Ask();
+  Fail(a(), Code::kUpstreamError);
+  b().Answer();
+  EXPECT_EQ(cured->text(), "b");
+  const auto failed = Ask();
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(failed->failure().code, Code::kUpstreamError);
+  EXPECT_EQ(fleet_->Describe().retries_denied, 1u);
+}
+
+TEST_F(FleetDriverTest, TriesNoMoreReplicasThanItMay) {
+  Make(5, {.attempts_max = 3});
+  const auto sink = Ask();
+  for (ScriptedReplica* replica : replicas_) {
+    Fail(*replica, Code::kUpstreamError);
+  }
+  EXPECT_EQ(sink->failure().code, Code::kUpstreamError);
+  EXPECT_THAT(sink->workers(), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(FleetDriverTest, LeavesAloneWhoAskedForIt) {
+  Make(2);
+  const auto sink = Ask("1");
+  Fail(a(), Code::kRateLimited, 429, /*retry_after_s=*/3);
+  EXPECT_THAT(Ask("2")->workers(), ElementsAre("b"));
+  Fail(b(), Code::kRateLimited, 429, 3);
+  EXPECT_EQ(sink->failure().retry_after_s, 3);  // nobody is left who may be asked
+  clock_.AdvanceMs(3'000);
+  EXPECT_THAT(Ask("3")->workers(), ElementsAre("a"));
+  EXPECT_EQ(StatusOf(0).breaker, BreakerState::kClosed);
+}
+
+TEST_F(FleetDriverTest, KeepsRequestsFromOneThatFailsThem) {
+  Make(2);
+  for (int i = 0; i < 5; ++i) {
+    clock_.AdvanceMs(5'000);  // no longer suspect of the last one
+    Ask();
+    a().End("", wire::Failed{{Code::kUpstreamError, "HTTP 500"}});
+    b().Answer();
+  }
+  EXPECT_EQ(StatusOf(0).breaker, BreakerState::kOpen);
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kDown);
+  EXPECT_THAT(StatusOf(0).why, HasSubstr("HTTP 500"));
+  EXPECT_THAT(Ask("passes it over")->workers(), ElementsAre("b"));
+  b().Answer();
+  clock_.AdvanceMs(5'000);
+  EXPECT_THAT(Ask("trial")->workers(), ElementsAre("a"));
+  EXPECT_THAT(Ask("beside")->workers(), ElementsAre("b"));
+  a().Answer();
+  EXPECT_EQ(StatusOf(0).breaker, BreakerState::kClosed);
+}
+
+TEST_F(FleetDriverTest, GoesToAllWhereNobodyIsWell) {
+  Make(2);
+  a().SetReady(false);
+  b().SetReady(false);
+  fleet_->Tick();
+  EXPECT_FALSE(fleet_->Describe().panic);  // they are suspect
+  clock_.AdvanceMs(3'000);
+  fleet_->Tick();
+  EXPECT_TRUE(fleet_->Describe().panic);
+  const auto first = Ask("1");
+  const auto second = Ask("2");
+  EXPECT_THAT(second->workers(), ElementsAre("b"));
+  EXPECT_THAT(second->why(), HasSubstr("nobody is healthy or suspect"));
+  Fail(a(), Code::kUnavailable);
+  EXPECT_EQ(first->failure().code, Code::kUnavailable);  // not tried again: it would be a storm
+  a().SetReady(true);
+  fleet_->Tick();
+  EXPECT_FALSE(fleet_->Describe().panic);
+}
+
+TEST_F(FleetDriverTest, TakesWhatWaitsAwayFromOneThatIsGone) {
+  Make(2);
+  const auto first = Ask("first");
+  a().Emit(wire::RawChunk{"role"});
+  EXPECT_THAT(Ask("at b")->workers(), ElementsAre("b"));
+  EXPECT_THAT(Ask("second")->workers(), ElementsAre("a"));
+  a().SetReady(false);
+  fleet_->Tick();
+  clock_.AdvanceMs(2'999);
+  fleet_->Tick();
+  EXPECT_EQ(a().open(), 2u);
+  clock_.AdvanceMs(1);
+  fleet_->Tick();
+  EXPECT_THAT(a().cancelled(), UnorderedElementsAre("first", "second"));
+  EXPECT_THAT(first->workers(), ElementsAre("a", "b"));
+  EXPECT_EQ(first->ends(), 0);
+  EXPECT_EQ(StatusOf(0).in_flight, 0);
+  EXPECT_EQ(StatusOf(0).backlog_tokens, 0);
+  for (int i = 0; i < 3; ++i) {
+    b().Answer();
+  }
+  EXPECT_EQ(first->text(), "b");
+  EXPECT_EQ(first->ends(), 1);
+}
+
+// It would have two owners, and be placed twice.
+TEST_F(FleetDriverTest, TakesNothingAwayWhileAReplicaTakesIt) {
+  Make(3);
+  a().OnAdmit([this](const auto&) -> Status {
+    a().SetReady(false);
+    fleet_->Tick();
+    clock_.AdvanceMs(3'000);
+    fleet_->Tick();
+    return fak::Fail(Code::kUnavailable, "refused");
+  });
+  const auto sink = Ask();
+  EXPECT_THAT(sink->workers(), ElementsAre("a", "b"));
+  b().Answer();
+  EXPECT_EQ(replicas_[2]->admitted(), 0);
+  EXPECT_EQ(sink->ends(), 1);
+}
+
+TEST_F(FleetDriverTest, LeavesAStreamWhereItHasBegun) {
+  Make(2);
+  const auto sink = Ask();
+  a().Emit(wire::TextDelta{0, "1", {}, {}});
+  a().SetReady(false);
+  for (int i = 0; i < 10; ++i) {
+    clock_.AdvanceMs(3'000);
+    fleet_->Tick();
+  }
+  a().Emit(wire::TextDelta{0, "2", {}, {}});
+  a().End("", wire::Done{});
+  EXPECT_EQ(sink->text(), "12");
+  EXPECT_EQ(sink->workers().size(), 1u);
+}
+
+TEST_F(FleetDriverTest, SendsNothingNewToOneThatDrains) {
+  Make(2);
+  const auto sink = Ask("1");
+  ASSERT_TRUE(fleet_->DrainReplica("a"));
+  EXPECT_THAT(Ask("2")->workers(), ElementsAre("b"));
+  EXPECT_THAT(Ask("3")->workers(), ElementsAre("b"));
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kDraining);
+  a().Answer();
+  EXPECT_EQ(sink->text(), "a");
+  ASSERT_TRUE(fleet_->DrainReplica("b"));
+  EXPECT_FALSE(fleet_->Load().ready);
+  const Error nobody = Refusal();
+  EXPECT_EQ(nobody.code, Code::kUnavailable);
+  EXPECT_GT(nobody.retry_after_s, 0);
+  ASSERT_TRUE(fleet_->UndrainReplica("a"));
+  EXPECT_THAT(Ask("4")->workers(), ElementsAre("a"));
+  EXPECT_EQ(fleet_->DrainReplica("nobody").error().code, Code::kNotFound);
+}
+
+TEST_F(FleetDriverTest, HasNoMoreOpenAtAReplicaThanItMay) {
+  Make(2, {.queue_max = 2}, {{.max_concurrency = 1}, {.max_concurrency = 2}});
+  for (const char* id : {"1", "2", "3"}) {
+    Ask(id);
+  }
+  EXPECT_EQ(a().open(), 1u);
+  EXPECT_EQ(b().open(), 2u);
+  const auto fourth = Ask("4");
+  const auto fifth = Ask("5");
+  EXPECT_THAT(fourth->workers(), IsEmpty());
+  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
+  const Error full = Refusal();
+  EXPECT_EQ(full.code, Code::kResourceExhausted);
+  EXPECT_GT(full.retry_after_s, 0);
+  a().Answer();
+  EXPECT_THAT(fourth->workers(), ElementsAre("a"));
+  EXPECT_EQ(a().open(), 1u);
+  b().Answer();
+  EXPECT_THAT(fifth->workers(), ElementsAre("b"));
+  EXPECT_EQ(fleet_->Describe().queued_requests, 0);
+}
+
+TEST_F(FleetDriverTest, LetsWaitOnlyWhatFindsNoRoom) {
+  Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
+  b().SetModels({"other"});
+  Ask("1");
+  const auto waits = Ask("2");
+  EXPECT_THAT(waits->workers(), IsEmpty());
+  EXPECT_THAT(Ask("3", "other")->workers(), ElementsAre("b"));
+  a().End("", wire::Failed{{Code::kUpstreamError, "bad", "", 400}});
+  EXPECT_THAT(waits->workers(), ElementsAre("a"));
+}
+
+TEST_F(FleetDriverTest, EndsWhatWaits) {
+  Make(1, {}, {{.max_concurrency = 1}});
+  Ask("open");
+  const auto cancelled = Ask("cancelled");
+  fleet_->Cancel("cancelled");
+  EXPECT_EQ(cancelled->failure().code, Code::kCancelled);
+  auto prepared = MakePrepared("overdue");
+  prepared->deadline_ns = clock_.NowNs() + 10 * kNsPerMs;
+  const auto overdue = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(fleet_->Admit(prepared, overdue));
+  clock_.AdvanceMs(10);
+  fleet_->Tick();
+  EXPECT_EQ(overdue->failure().code, Code::kDeadlineExceeded);
+  const auto stopped = Ask("stopped");
+  fleet_->Stop();
+  EXPECT_EQ(stopped->failure().code, Code::kUnavailable);
+  EXPECT_EQ(a().admitted(), 1);
+}
+
+TEST_F(FleetDriverTest, CancelsARequestWhereverItIs) {
+  Make(2);
+  const auto placed = Ask("placed");
+  fleet_->Cancel("placed");
+  EXPECT_EQ(placed->failure().code, Code::kCancelled);
+  fleet_->Cancel("nobody");
+  // Between two tries.
+  const auto between = std::make_shared<RecordingSink>();
+  between->on_placed_ = [this, count = 0]() mutable {
+    if (++count == 2) {
+      fleet_->Cancel("between");
+    }
+  };
+  ASSERT_TRUE(fleet_->Admit(MakePrepared("between"), between));
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(between->failure().code, Code::kCancelled);
+  EXPECT_EQ(b().open(), 0u);
+  // While the second one takes it.
+  b().OnAdmit([this](const auto&) -> Status {
+    fleet_->Cancel("within");
+    return {};
+  });
+  const auto within = Ask("within");
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(within->failure().code, Code::kCancelled);
+}
+
+TEST_F(FleetDriverTest, GivesUpWithTheRequestsDeadline) {
+  Make(2);
+  auto prepared = MakePrepared("r");
+  prepared->deadline_ns = clock_.NowNs() + 10 * kNsPerMs;
+  const auto sink = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(fleet_->Admit(prepared, sink));
+  clock_.AdvanceMs(10);
+  Fail(a(), Code::kDeadlineExceeded);
+  EXPECT_EQ(sink->failure().code, Code::kDeadlineExceeded);
+  EXPECT_EQ(b().admitted(), 0);
+  EXPECT_EQ(StatusOf(0).failures, 0u);
+}
+
+TEST_F(FleetDriverTest, BeginsABatchWithWhatIsPassedOn) {
+  Make(2);
+  std::vector<std::shared_ptr<driver::EventSink>> attempts;
+  for (ScriptedReplica* replica : replicas_) {
+    replica->OnAdmit([&attempts](const ScriptedReplica::Open& open) -> Status {
+      attempts.push_back(open.sink);
+      return {};
+    });
+  }
+  const auto sink = Ask();
+  attempts[0]->BeginBatch();
+  Fail(a(), Code::kUpstreamError);
+  attempts[1]->BeginBatch();
+  EXPECT_EQ(sink->open_batches(), 0);
+  b().Emit(wire::TextDelta{0, "b", {}, {}});
+  EXPECT_EQ(sink->open_batches(), 1);
+  attempts[0]->EndBatch();
+  EXPECT_EQ(sink->open_batches(), 1);
+  attempts[1]->EndBatch();
+  EXPECT_EQ(sink->open_batches(), 0);
+}
+
+TEST_F(FleetDriverTest, EndsAllWithoutTryingAgainWhenItStops) {
+  Make(2);
+  const auto sink = Ask();
+  fleet_->Stop();
+  EXPECT_EQ(sink->failure().code, Code::kUnavailable);
+  EXPECT_EQ(b().admitted(), 0);
+  EXPECT_EQ(Refusal().code, Code::kUnavailable);
+}
+
+TEST_F(FleetDriverTest, IsDrainedWhenTheLastRequestHasEnded) {
+  Make(2);
+  const auto sink = Ask();
+  bool drained = false;
+  fleet_->Drain([&drained] { drained = true; });
+  EXPECT_EQ(Refusal().code, Code::kUnavailable);
+  Fail(a(), Code::kUpstreamError);  // and goes to b
+  EXPECT_FALSE(drained);
+  b().Answer();
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(sink->text(), "b");
+}
+
+TEST_F(FleetDriverTest, EjectsWhoIsFarSlowerThanItsFellows) {
+  Make(4);
+  for (int i = 0; i < 10; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      Ask(std::to_string(i) + "." + std::to_string(j));
+    }
+    clock_.AdvanceMs(100);
+    for (int j = 0; j < 3; ++j) {
+      replicas_[static_cast<size_t>(j)]->Answer();
+    }
+    clock_.AdvanceMs(1'900);
+    replicas_[3]->Answer();
+  }
+  fleet_->Tick();
+  EXPECT_EQ(StatusOf(3).state, ReplicaState::kSuspect);
+  EXPECT_THAT(StatusOf(3).why, HasSubstr("far later"));
+  EXPECT_EQ(StatusOf(2).state, ReplicaState::kHealthy);
+  EXPECT_EQ(StatusOf(3).ttft_p50_s, 2.0);
+  clock_.AdvanceMs(10'000);
+  EXPECT_EQ(StatusOf(3).state, ReplicaState::kHealthy);
+}
+
+TEST_F(FleetDriverTest, CountsTheHitRate) {
+  Make(1);
+  Ask();
+  a().Emit(wire::TextDelta{0, "x", {}, {}});
+  a().Emit(wire::UsageReport{{.prompt_tokens = 100, .completion_tokens = 1, .cached_tokens = 25}});
+  a().End("", wire::Done{});
+  EXPECT_EQ(StatusOf(0).hit_rate, 0.25);
+}
+
+TEST_F(FleetDriverTest, AsksEverybodyToEvictAndToSleep) {
+  Make(2);
+  b().SetModels({"other"});
+  const auto evicted = [this](const std::string& model) {
+    std::vector<std::string> workers;
+    fleet_->Evict({.scope = {}, .tokens = {}, .cache_salt = {}, .model = model},
+                  [&workers](const std::vector<driver::EvictOutcome>& all) {
+                    for (const driver::EvictOutcome& each : all) {
+                      workers.push_back(each.worker + (each.report ? "" : " not"));
+                    }
+                  });
+    return workers;
+  };
+  EXPECT_THAT(evicted(""), ElementsAre("a", "b"));
+  EXPECT_THAT(evicted("other"), ElementsAre("b"));
+  EXPECT_THAT(evicted("nosuch"), IsEmpty());
+  a().evicts_ = false;
+  EXPECT_THAT(evicted(""), ElementsAre("a not", "b"));
+  EXPECT_THAT(evicted("other"), ElementsAre("b"));
+  size_t asleep = 0;
+  const auto count = [&asleep](const std::vector<driver::SleepOutcome>& all) {
+    asleep = all.size();
+  };
+  fleet_->SetAsleep({.worker = "a"}, count);
+  EXPECT_EQ(asleep, 1u);
+  fleet_->SetAsleep({.worker = "nobody"}, count);
+  EXPECT_EQ(asleep, 0u);
+}
+
+}  // namespace
+}  // namespace fak::fleet

@@ -1,0 +1,197 @@
+#include "fleet/fleet_replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace fak::fleet {
+namespace {
+
+constexpr int64_t kEjectMs = 10'000;
+constexpr int64_t kEjectMsMax = 120'000;
+constexpr int64_t kTypicalOfMs = 30'000;
+constexpr size_t kTypicalLeast = 10;
+
+double Seconds(int64_t ns) {
+  return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
+}
+
+}  // namespace
+
+FleetReplica::FleetReplica(ReplicaId id, ReplicaOptions options,
+                           std::unique_ptr<driver::EngineDriver> driver,
+                           ReplicaHealth::Options health)
+    : id_(id),
+      options_(std::move(options)),
+      driver_(std::move(driver)),
+      health_(health),
+      eject_ms_(kEjectMs) {}
+
+std::vector<std::string> FleetReplica::models() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!models_.empty()) {
+      return models_;
+    }
+  }
+  return driver_->capabilities()->models;
+}
+
+void FleetReplica::SetModels(std::vector<std::string> models) {
+  const std::lock_guard lock(mutex_);
+  models_ = std::move(models);
+}
+
+bool FleetReplica::ListsModel(const std::string& model) const {
+  const auto has = [&model](const std::vector<std::string>& models) {
+    return std::find(models.begin(), models.end(), model) != models.end();
+  };
+  if (model.empty()) {
+    return true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!models_.empty()) {
+      return has(models_);
+    }
+  }
+  return has(driver_->capabilities()->models);
+}
+
+bool FleetReplica::ServesSurface(wire::Surface surface) const {
+  const auto capabilities = driver_->capabilities();
+  switch (surface) {
+    case wire::Surface::kMessages:
+    case wire::Surface::kCountTokens: return capabilities->anthropic_wire;
+    case wire::Surface::kResponses: return capabilities->responses_wire;
+    case wire::Surface::kEmbedding: return capabilities->embeddings;
+    case wire::Surface::kGenerate: return capabilities->generate_wire;
+    case wire::Surface::kTemplate: return capabilities->template_wire;
+    case wire::Surface::kChat:
+    case wire::Surface::kCompletion: return true;
+  }
+  return false;
+}
+
+FleetReplica::Seen FleetReplica::Look(int64_t now_ns) {
+  const driver::LoadReport load = driver_->Load();
+  const int64_t backlog = std::max(backlog_tokens_.load(), load.backlog_tokens.value_or(0));
+  const std::lock_guard lock(mutex_);
+  health_.Observe(now_ns, load.ready, load.why_not);
+  return {health_.TierAt(now_ns), backlog};
+}
+
+bool FleetReplica::HasRoom() const {
+  return options_.max_concurrency <= 0 || in_flight_.load() < options_.max_concurrency;
+}
+
+BreakerTicket FleetReplica::Begin(int64_t now_ns, int64_t uncached_tokens) {
+  in_flight_.fetch_add(1);
+  backlog_tokens_.fetch_add(uncached_tokens);
+  const std::lock_guard lock(mutex_);
+  ++attempts_;
+  return health_.Begin(now_ns);
+}
+
+void FleetReplica::TakeFirst(const BreakerTicket& ticket, int64_t now_ns, bool streamed) {
+  const std::lock_guard lock(mutex_);
+  health_.End(ticket, Verdict::kAnswered, now_ns);
+  if (streamed) {
+    first_tokens_.Record(now_ns, now_ns - ticket.began_ns);
+  }
+}
+
+void FleetReplica::End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns,
+                       const Error* maybe_error) {
+  in_flight_.fetch_sub(1);
+  const std::lock_guard lock(mutex_);
+  health_.End(ticket, verdict, now_ns, maybe_error == nullptr ? "" : maybe_error->detail);
+  if (verdict == Verdict::kBusy) {
+    health_.AskedToWait(now_ns, maybe_error == nullptr ? 0 : maybe_error->retry_after_s);
+  }
+  failures_ += verdict == Verdict::kFailed ? 1 : 0;
+}
+
+void FleetReplica::TakeUsage(const wire::Usage& usage) {
+  constexpr double kKept = 0.98;  // of what was before: about the last 50 requests
+  if (usage.cached_tokens < 0) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  prompt_tokens_ = prompt_tokens_ * kKept + usage.prompt_tokens;
+  cached_tokens_ = cached_tokens_ * kKept + usage.cached_tokens;
+}
+
+void FleetReplica::SetDraining(bool draining) {
+  const std::lock_guard lock(mutex_);
+  health_.SetDraining(draining);
+}
+
+bool FleetReplica::draining() const {
+  const std::lock_guard lock(mutex_);
+  return health_.draining();
+}
+
+TypicalFirstToken FleetReplica::TypicalAt(int64_t now_ns) const {
+  const std::lock_guard lock(mutex_);
+  const Tier tier = health_.TierAt(now_ns);
+  return {first_tokens_.QuantileNs(0.5, now_ns - kTypicalOfMs * kNsPerMs, kTypicalLeast),
+          health_.EjectedAt(now_ns) || tier == Tier::kLast || tier == Tier::kNever};
+}
+
+void FleetReplica::EjectForSlowness(int64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  const bool again = last_ejected_ns_ != 0 &&
+                     now_ns - last_ejected_ns_ < 2 * (eject_ms_ + kTypicalOfMs) * kNsPerMs;
+  eject_ms_ = again ? std::min(eject_ms_ * 2, kEjectMsMax) : kEjectMs;
+  last_ejected_ns_ = now_ns;
+  health_.Eject(now_ns, eject_ms_, "its first tokens come far later than its fellows'");
+}
+
+bool FleetReplica::IsGone(int64_t now_ns) const {
+  const std::lock_guard lock(mutex_);
+  return !health_.ready() && health_.StateAt(now_ns) == ReplicaState::kDown;
+}
+
+std::optional<FleetReplica::Change> FleetReplica::TakeChange(int64_t now_ns) {
+  Look(now_ns);
+  const std::lock_guard lock(mutex_);
+  const ReplicaState state = health_.StateAt(now_ns);
+  const ReplicaState before = std::exchange(told_, state);
+  if (state == before) {
+    return std::nullopt;
+  }
+  return Change{before, state, health_.WhyAt(now_ns),
+                state == ReplicaState::kDown && !health_.ready()};
+}
+
+ReplicaStatus FleetReplica::StatusAt(int64_t now_ns) const {
+  const auto capabilities = driver_->capabilities();
+  ReplicaStatus status;
+  status.name = options_.name;
+  status.engine = capabilities->engine;
+  status.version = capabilities->version;
+  status.models = models();
+  status.load = driver_->Load();
+  status.in_flight = in_flight_.load();
+  status.backlog_tokens = std::max(backlog_tokens_.load(), status.load.backlog_tokens.value_or(0));
+  status.weight = options_.weight;
+  status.max_concurrency = options_.max_concurrency;
+  const std::lock_guard lock(mutex_);
+  status.state = health_.StateAt(now_ns);
+  status.why = health_.WhyAt(now_ns);
+  status.breaker = health_.BreakerAt(now_ns);
+  if (prompt_tokens_ > 0) {
+    status.hit_rate = cached_tokens_ / prompt_tokens_;
+  }
+  if (const auto p50 = first_tokens_.QuantileNs(0.5)) {
+    status.ttft_p50_s = Seconds(*p50);
+    status.ttft_p99_s = Seconds(*first_tokens_.QuantileNs(0.99));
+  }
+  status.attempts = attempts_;
+  status.failures = failures_;
+  return status;
+}
+
+}  // namespace fak::fleet

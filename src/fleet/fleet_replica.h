@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "driver/engine_driver.h"
+#include "fleet/first_token_times.h"
+#include "fleet/replica_health.h"
+#include "fleet/router.h"
+#include "wire/event.h"
+
+namespace fak::fleet {
+
+struct ReplicaOptions {
+  std::string name = {};
+  double weight = 1;
+  int32_t max_concurrency = 0;  // requests open there at once; 0: as many as come
+};
+
+// As it is at one moment, for people and programs. Absent is not 0.
+struct ReplicaStatus {
+  std::string name;
+  ReplicaState state = ReplicaState::kJoining;
+  std::string why;  // of a state other than healthy
+  BreakerState breaker = BreakerState::kClosed;
+  std::string engine;
+  std::string version;
+  std::vector<std::string> models;
+  driver::LoadReport load;
+  int64_t in_flight = 0;
+  int64_t backlog_tokens = 0;
+  double weight = 1;
+  int32_t max_concurrency = 0;
+  std::optional<double> hit_rate;    // cached share of the prompts lately
+  std::optional<double> ttft_p50_s;  // of the last FirstTokenTimes::kKept requests
+  std::optional<double> ttft_p99_s;
+  uint64_t attempts = 0;
+  uint64_t failures = 0;
+};
+
+// One replica of a fleet: its driver, what is known of its health, and what was placed there and
+// hasn't ended. Any thread.
+class FleetReplica {
+ public:
+  FleetReplica(ReplicaId id, ReplicaOptions options, std::unique_ptr<driver::EngineDriver> driver,
+               ReplicaHealth::Options health = {});
+
+  ReplicaId id() const { return id_; }
+  const std::string& name() const { return options_.name; }
+  const ReplicaOptions& options() const { return options_; }
+  driver::EngineDriver& driver() const { return *driver_; }
+
+  // What it is asked for, as clients name it: what was set, else what its driver lists.
+  std::vector<std::string> models() const;
+  void SetModels(std::vector<std::string> models);
+  bool ListsModel(const std::string& model) const;
+  bool ServesSurface(wire::Surface surface) const;
+
+  struct Seen {
+    Tier tier;
+    // Uncached prompt tokens that are placed there and wait for a first token; its own report where
+    // that is larger, for others may send to it too.
+    int64_t backlog_tokens;
+  };
+  // Asks its driver how it is.
+  Seen Look(int64_t now_ns);
+  // Whether no more than it may have is open there.
+  bool HasRoom() const;
+  int64_t in_flight() const { return in_flight_.load(); }
+
+  // An attempt begins, with so many prompt tokens to compute.
+  BreakerTicket Begin(int64_t now_ns, int64_t uncached_tokens);
+  // Its first content came; of an answer that is not streamed, with all the rest.
+  void TakeFirst(const BreakerTicket& ticket, int64_t now_ns, bool streamed);
+  // Those tokens are no backlog any more: once an attempt, at its first content or its end.
+  void ReleaseBacklog(int64_t uncached_tokens) { backlog_tokens_.fetch_sub(uncached_tokens); }
+  // It ended; once. maybe_error: how it failed.
+  void End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns, const Error* maybe_error);
+  void TakeUsage(const wire::Usage& usage);
+
+  void SetDraining(bool draining);
+  bool draining() const;
+  // What tells it from its fellows in speed; out: it gets no requests just now.
+  TypicalFirstToken TypicalAt(int64_t now_ns) const;
+  // For longer each time, as long as it isn't well in between.
+  void EjectForSlowness(int64_t now_ns);
+
+  // Looks, and says what has changed since the last call of this.
+  struct Change {
+    ReplicaState before;
+    ReplicaState now;
+    std::string why;
+    bool gone;  // down since nobody is there, rather than by its breaker
+  };
+  std::optional<Change> TakeChange(int64_t now_ns);
+  bool IsGone(int64_t now_ns) const;
+  ReplicaStatus StatusAt(int64_t now_ns) const;
+
+ private:
+  const ReplicaId id_;
+  const ReplicaOptions options_;
+  const std::unique_ptr<driver::EngineDriver> driver_;
+  std::atomic<int64_t> in_flight_{0};
+  std::atomic<int64_t> backlog_tokens_{0};
+
+  mutable std::mutex mutex_;         // guards the members below
+  std::vector<std::string> models_;  // empty: those that its driver lists
+  ReplicaHealth health_;
+  FirstTokenTimes first_tokens_;
+  ReplicaState told_ = ReplicaState::kJoining;
+  int64_t eject_ms_;
+  int64_t last_ejected_ns_ = 0;
+  double prompt_tokens_ = 0;  // decayed, of prompts whose cached part is known
+  double cached_tokens_ = 0;
+  uint64_t attempts_ = 0;
+  uint64_t failures_ = 0;
+};
+
+}  // namespace fak::fleet

@@ -1,0 +1,320 @@
+#include "fleet/fleet_request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fleet/dispatcher.h"
+#include "kv/unit_keys.h"
+
+namespace fak::fleet {
+namespace {
+
+int64_t PromptTokens(const driver::Prepared& prepared) {
+  int64_t tokens = 0;
+  for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+    const size_t counted = prompt.tokens.empty()
+                               ? prompt.text.size() / (kv::kUnitBytes / kv::kUnitTokens)
+                               : prompt.tokens.size();
+    tokens += static_cast<int64_t>(counted);
+  }
+  return tokens;
+}
+
+// What a client says that keeps its requests together: x-session-id, or of the OpenAI API
+// prompt_cache_key and, before that was there, user.
+std::string SessionOf(const driver::Prepared& prepared) {
+  std::string session(prepared.client_headers.Get("x-session-id").value_or(""));
+  for (const char* field : {"prompt_cache_key", "user"}) {
+    const Json* value =
+        session.empty() && prepared.document != nullptr ? prepared.document->Find(field) : nullptr;
+    if (value != nullptr && value->is_string()) {
+      session = value->string();
+    }
+  }
+  return session.empty() ? session : prepared.tenant + "\n" + session;
+}
+
+bool IsContent(const wire::Event& event) {
+  return std::holds_alternative<wire::TextDelta>(event) ||
+         std::holds_alternative<wire::ReasoningDelta>(event) ||
+         std::holds_alternative<wire::ToolCallDelta>(event) ||
+         std::holds_alternative<wire::PromptEcho>(event) ||
+         std::holds_alternative<wire::Finish>(event);
+}
+
+bool EndsOrCounts(const wire::Event& event) {
+  return std::holds_alternative<wire::Done>(event) || std::holds_alternative<wire::Failed>(event) ||
+         std::holds_alternative<wire::UsageReport>(event);
+}
+
+}  // namespace
+
+FleetRequest::FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver::Prepared> prepared,
+                           std::shared_ptr<driver::EventSink> sink)
+    : dispatcher_(dispatcher),
+      prepared_(std::move(prepared)),
+      sink_(std::move(sink)),
+      prompt_tokens_(PromptTokens(*prepared_)),
+      session_(SessionOf(*prepared_)) {}
+
+bool FleetRequest::Tried(ReplicaId id) const {
+  const std::lock_guard lock(mutex_);
+  return std::find(tried_.begin(), tried_.end(), id) != tried_.end();
+}
+
+int FleetRequest::attempts() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(tried_.size());
+}
+
+bool FleetRequest::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+Status FleetRequest::GoTo(FleetReplica& replica) {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) {
+    return fak::Fail(Code::kCancelled, "cancelled");
+  }
+  tried_.push_back(replica.id());
+  maybe_replica_ = &replica;
+  attempt_.reset();
+  return {};
+}
+
+void FleetRequest::SetTaken(const std::shared_ptr<Attempt>& attempt) {
+  const std::lock_guard lock(mutex_);
+  if (maybe_replica_ == &attempt->replica()) {
+    attempt_ = attempt;
+  }
+}
+
+// Whoever places it looks whether it was cancelled before and after its replica knows of it, so
+// that one of the two calls finds it there.
+void FleetRequest::Cancel() {
+  FleetReplica* maybe_replica = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    maybe_replica = maybe_replica_;
+  }
+  if (maybe_replica != nullptr) {
+    maybe_replica->driver().Cancel(prepared_->request_id);
+  }
+}
+
+void FleetRequest::LeaveIfGone(int64_t now_ns) {
+  std::shared_ptr<Attempt> attempt;
+  {
+    const std::lock_guard lock(mutex_);
+    attempt = cancelled_ ? nullptr : attempt_.lock();
+  }
+  if (attempt == nullptr || !attempt->held() || !attempt->replica().IsGone(now_ns) ||
+      !dispatcher_.MayTryElsewhere(*this)) {
+    return;
+  }
+  FleetReplica& replica = attempt->replica();
+  Error gone{Code::kUnavailable,
+             "upstream " + replica.name() + " went away: " + replica.StatusAt(now_ns).why};
+  if (!attempt->TakeAway(gone)) {
+    return;
+  }
+  replica.driver().Cancel(prepared_->request_id);
+  if (const Status placed = dispatcher_.Place(*this, std::move(gone)); !placed) {
+    Fail(placed.error(), std::nullopt);
+  }
+}
+
+void FleetRequest::OnFailed(Error error, const FailureReading& reading,
+                            std::optional<wire::UpstreamHeaders> maybe_headers) {
+  if (reading.curable && dispatcher_.MayTryElsewhere(*this)) {
+    const Status placed = dispatcher_.Place(*this, std::move(error));
+    if (placed) {
+      return;
+    }
+    error = placed.error();
+  }
+  Fail(std::move(error), std::move(maybe_headers));
+}
+
+void FleetRequest::Fail(Error error, std::optional<wire::UpstreamHeaders> maybe_headers) {
+  dispatcher_.Ended(*this, {-1, -1});
+  if (maybe_headers) {
+    sink_->OnEvent(*std::move(maybe_headers));
+  }
+  sink_->OnEvent(wire::Failed{std::move(error)});
+}
+
+Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
+                 FleetReplica& replica, int64_t now_ns, int64_t cached_tokens)
+    : request_(std::move(request)),
+      sink_(request_->sink()),
+      dispatcher_(dispatcher),
+      replica_(replica),
+      cached_tokens_(cached_tokens),
+      uncached_tokens_(request_->prompt_tokens() - cached_tokens),
+      ticket_(replica.Begin(now_ns, uncached_tokens_)),
+      holds_chunks_(request_->prepared().turn->surface == wire::Surface::kChat ||
+                    request_->prepared().turn->surface == wire::Surface::kCompletion) {}
+
+Attempt::~Attempt() {
+  Leave(Verdict::kNothing, nullptr);
+}
+
+void Attempt::OnEvent(wire::Event event) noexcept {
+  if (!passed_) {
+    OnHeldEvent(std::move(event));
+  } else if (!content_seen_ || EndsOrCounts(event)) {
+    OnPassedEvent(std::move(event));
+  } else {
+    sink_.OnEvent(std::move(event));
+  }
+}
+
+// Of other surfaces what comes before the content keeps the client's connection alive.
+bool Attempt::KeepsBack(const wire::Event& event) const {
+  constexpr size_t kHeldMax = 8;
+  if (held_.size() >= kHeldMax) {
+    return false;
+  }
+  return std::holds_alternative<wire::UpstreamHeaders>(event) ||
+         std::holds_alternative<wire::Started>(event) ||
+         (holds_chunks_ && std::holds_alternative<wire::RawChunk>(event));
+}
+
+void Attempt::OnHeldEvent(wire::Event event) {
+  if (!held()) {
+    return;  // it was taken away
+  }
+  if (auto* failed = std::get_if<wire::Failed>(&event)) {
+    if (!MoveOn(Phase::kOver)) {
+      return;
+    }
+    std::optional<wire::UpstreamHeaders> maybe_headers;
+    for (wire::Event& each : held_) {
+      if (auto* headers = std::get_if<wire::UpstreamHeaders>(&each)) {
+        maybe_headers = std::move(*headers);
+      }
+    }
+    const FailureReading reading = Read(failed->error, /*reached=*/replica_.driver().Load().ready);
+    Leave(reading.verdict, &failed->error);
+    request_->OnFailed(std::move(failed->error), reading, std::move(maybe_headers));
+    return;
+  }
+  if (KeepsBack(event)) {
+    held_.push_back(std::move(event));
+    return;
+  }
+  if (MoveOn(Phase::kPassed)) {
+    passed_ = true;
+    PassOnHeld();
+    OnPassedEvent(std::move(event));
+  }
+}
+
+bool Attempt::MoveOn(Phase to) {
+  Phase from = Phase::kHeld;
+  return phase_.compare_exchange_strong(from, to);
+}
+
+void Attempt::PassOnHeld() {
+  if (in_batch_) {
+    batch_told_ = true;
+    sink_.BeginBatch();
+  }
+  for (wire::Event& event : std::exchange(held_, {})) {
+    sink_.OnEvent(std::move(event));
+  }
+}
+
+void Attempt::OnPassedEvent(wire::Event event) {
+  if (!content_seen_ && IsContent(event)) {
+    NoteContent();
+  }
+  if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
+    usage_ = usage->usage;
+  } else if (const auto* failed = std::get_if<wire::Failed>(&event)) {
+    OnLast(&failed->error);
+  } else if (std::holds_alternative<wire::Done>(event)) {
+    OnLast(nullptr);
+  }
+  sink_.OnEvent(std::move(event));
+}
+
+void Attempt::NoteContent() {
+  content_seen_ = true;
+  replica_.TakeFirst(ticket_, dispatcher_.clock().NowNs(),
+                     /*streamed=*/request_->prepared().turn->stream);
+  if (in_backlog_.exchange(false)) {
+    replica_.ReleaseBacklog(uncached_tokens_);
+  }
+}
+
+// Counted before the client hears of it, so that one that has its answer finds nothing open.
+void Attempt::OnLast(const Error* maybe_error) {
+  replica_.TakeUsage(usage_);
+  Leave(maybe_error == nullptr
+            ? Verdict::kAnswered
+            : Read(*maybe_error, /*reached=*/replica_.driver().Load().ready).verdict,
+        maybe_error, usage_);
+  dispatcher_.Ended(*request_, usage_);
+}
+
+FailureReading Attempt::Read(const Error& error, bool reached) const {
+  const driver::Prepared& prepared = request_->prepared();
+  const std::string& model = prepared.turn->model;
+  return ReadFailure(error, {.reached = reached,
+                             .lists_model = !model.empty() && replica_.ListsModel(model),
+                             .deadline_over = prepared.deadline_ns && dispatcher_.clock().NowNs() >=
+                                                                          *prepared.deadline_ns});
+}
+
+void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage& usage) {
+  if (left_.exchange(true)) {
+    return;
+  }
+  if (in_backlog_.exchange(false)) {
+    replica_.ReleaseBacklog(uncached_tokens_);
+  }
+  replica_.End(ticket_, verdict, dispatcher_.clock().NowNs(), maybe_error);
+  dispatcher_.OnLeft(replica_, request_->prepared(), cached_tokens_, usage);
+}
+
+FailureReading Attempt::Refused(const Error& error) {
+  MoveOn(Phase::kOver);
+  const FailureReading reading = Read(error, /*reached=*/true);
+  Leave(reading.verdict, &error);
+  return reading;
+}
+
+bool Attempt::TakeAway(const Error& why) {
+  if (!MoveOn(Phase::kOver)) {
+    return false;
+  }
+  Leave(Verdict::kFailed, &why);
+  return true;
+}
+
+void Attempt::BeginBatch() noexcept {
+  in_batch_ = true;
+  if (passed_) {
+    batch_told_ = true;
+    sink_.BeginBatch();
+  }
+}
+
+void Attempt::EndBatch() noexcept {
+  in_batch_ = false;
+  if (std::exchange(batch_told_, false)) {
+    sink_.EndBatch();
+  }
+}
+
+void Attempt::AwaitRoom(std::function<void()> on_room) {
+  if (passed_ || held()) {
+    sink_.AwaitRoom(std::move(on_room));
+  }
+}
+
+}  // namespace fak::fleet

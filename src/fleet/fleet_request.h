@@ -1,0 +1,126 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/engine_driver.h"
+#include "fleet/failure.h"
+#include "fleet/fleet_replica.h"
+
+namespace fak::fleet {
+
+class Attempt;
+class Dispatcher;
+
+// One request on its way through a fleet, from Admit() to its end. Who places it, the thread of
+// Admit() or whoever took its last attempt away, is one thread at a time; Cancel() and
+// LeaveIfGone() come from any.
+class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
+ public:
+  FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver::Prepared> prepared,
+               std::shared_ptr<driver::EventSink> sink);
+
+  const driver::Prepared& prepared() const { return *prepared_; }
+  const std::shared_ptr<const driver::Prepared>& shared_prepared() const { return prepared_; }
+  driver::EventSink& sink() const { return *sink_; }
+  int64_t prompt_tokens() const { return prompt_tokens_; }
+  const std::string& session() const { return session_; }
+
+  bool Tried(ReplicaId id) const;
+  int attempts() const;
+  // It goes there now. kCancelled: it doesn't, it was cancelled.
+  [[nodiscard]] Status GoTo(FleetReplica& replica);
+  // Its driver has taken it; from now on the attempt may be taken away. Nothing where it has ended
+  // or moved on since.
+  void SetTaken(const std::shared_ptr<Attempt>& attempt);
+  bool cancelled() const;
+
+  void Cancel();
+  // Takes it away from a replica where nobody is any more and nothing came from, if it can go
+  // elsewhere.
+  void LeaveIfGone(int64_t now_ns);
+  // Its attempt failed, and nothing was passed on. maybe_headers: that came with the failure.
+  void OnFailed(Error error, const FailureReading& reading,
+                std::optional<wire::UpstreamHeaders> maybe_headers);
+  // It ends so; nobody has it.
+  void Fail(Error error, std::optional<wire::UpstreamHeaders> maybe_headers);
+
+ private:
+  Dispatcher& dispatcher_;
+  const std::shared_ptr<const driver::Prepared> prepared_;
+  const std::shared_ptr<driver::EventSink> sink_;
+  const int64_t prompt_tokens_;
+  const std::string session_;
+
+  mutable std::mutex mutex_;  // guards the members below
+  FleetReplica* maybe_replica_ = nullptr;
+  std::weak_ptr<Attempt> attempt_;  // that its driver has taken
+  std::vector<ReplicaId> tried_;
+  bool cancelled_ = false;
+};
+
+// One try of a request at one replica: the sink that its driver gets. Until the first content it
+// holds back the little that came (headers, a start, a chunk with a role), so that another replica
+// can take over as if nothing had been; from then on events go straight through, without a lock.
+// Hot path: bench/e2e.
+class Attempt final : public driver::EventSink {
+ public:
+  // Counted at the replica from here on.
+  // cached_tokens: of its prompt, as the residency index has it.
+  Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher, FleetReplica& replica,
+          int64_t now_ns, int64_t cached_tokens);
+  ~Attempt() override;
+
+  FleetReplica& replica() const { return replica_; }
+
+  void OnEvent(wire::Event event) noexcept override;
+  void BeginBatch() noexcept override;
+  void EndBatch() noexcept override;
+  void AwaitRoom(std::function<void()> on_room) override;
+
+  // Its driver refused it: nothing comes of it. What that says.
+  FailureReading Refused(const Error& error);
+  // Any thread. Takes it away where nothing was passed on yet and it hasn't ended; whether it did.
+  bool TakeAway(const Error& why);
+  // Any thread. Whether nothing was passed on yet, and it hasn't ended.
+  bool held() const { return phase_.load() == Phase::kHeld; }
+
+ private:
+  enum class Phase : uint8_t { kHeld, kPassed, kOver };
+  bool MoveOn(Phase to);
+  void OnHeldEvent(wire::Event event);
+  bool KeepsBack(const wire::Event& event) const;
+  void OnPassedEvent(wire::Event event);
+  void PassOnHeld();
+  void NoteContent();
+  void OnLast(const Error* maybe_error);
+  FailureReading Read(const Error& error, bool reached) const;
+  // Of the replica's counts; once.
+  void Leave(Verdict verdict, const Error* maybe_error, const wire::Usage& usage = {-1, -1});
+
+  const std::shared_ptr<FleetRequest> request_;
+  driver::EventSink& sink_;  // request_ keeps it
+  Dispatcher& dispatcher_;
+  FleetReplica& replica_;
+  const int64_t cached_tokens_;
+  const int64_t uncached_tokens_;
+  const BreakerTicket ticket_;
+  const bool holds_chunks_;
+  std::atomic<Phase> phase_{Phase::kHeld};
+  std::atomic<bool> in_backlog_{true};
+  std::atomic<bool> left_{false};
+
+  // Thread of its driver's events.
+  bool passed_ = false;
+  bool content_seen_ = false;
+  bool in_batch_ = false;
+  bool batch_told_ = false;
+  std::vector<wire::Event> held_;
+  wire::Usage usage_{-1, -1};
+};
+
+}  // namespace fak::fleet
