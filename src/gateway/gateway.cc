@@ -146,6 +146,9 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"POST", "/v1/fak/upstream/slot/save", &Gateway::SaveSlot},
       Route{"POST", "/v1/fak/upstream/slot/restore", &Gateway::RestoreSlot},
       Route{"POST", "/v1/fak/upstream/slot/erase", &Gateway::EraseSlot},
+      Route{"GET", "/v1/fak/fleet", &Gateway::Fleet},
+      Route{"POST", "/v1/fak/fleet/drain", &Gateway::DrainReplica},
+      Route{"POST", "/v1/fak/fleet/undrain", &Gateway::UndrainReplica},
       Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
   };
   return kRoutes;
@@ -199,6 +202,11 @@ std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Rout
     return Error{Code::kPermissionDenied, std::string(path) + " needs an admin key"};
   }
   return std::nullopt;
+}
+
+// Names of replicas are for those who may ask for them too.
+bool Gateway::MaySeeRoutes(const Call& call) const {
+  return options_.keys.empty() ? call.request.peer_is_loopback : call.context.tenant.admin;
 }
 
 RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
@@ -351,6 +359,12 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   }
   if (!end.worker.empty()) {
     fields.push_back({"upstream", std::string_view(end.worker)});
+  }
+  if (!end.route.empty()) {
+    fields.push_back({"route", std::string_view(end.route)});
+  }
+  if (end.attempts > 1) {
+    fields.push_back({"attempts", int64_t{end.attempts}});
   }
   if (!end.served_by.empty()) {
     fields.push_back({"served_by", std::string_view(end.served_by)});
@@ -525,6 +539,9 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
   auto exchange = std::make_shared<Exchange>(
       turn, std::move(head), HeadersOf(*call), call->context.shown_id, call->response, clock_,
       [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
+  if (MaySeeRoutes(*call)) {
+    exchange->ShowRoute();
+  }
   call->request.body = {};  // the document has it
   call->context.maybe_body = nullptr;
   if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "driver/engine_driver.h"
+#include "fleet/fleet_driver.h"
 #include "gateway/exchange.h"
 #include "gateway/keys.h"
 #include "gateway/prepare.h"
@@ -35,6 +36,8 @@ struct GatewayOptions {
   size_t prepare_threads = 1;
   int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
   std::string kv_event_sources;    // JSON that GET /kv_event_sources answers; empty: 404
+  // The driver, where it is a fleet: for /v1/fak/fleet. Null: it is none.
+  fleet::FleetDriver* maybe_fleet = nullptr;
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
@@ -78,6 +81,7 @@ class Gateway final : public net::HttpHandler {
 
  private:
   RequestContext ContextOf(const net::HttpRequest& request) const;
+  bool MaySeeRoutes(const Call& call) const;
   std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
   void Answer(Call& call, int status, std::string body,
               std::string_view content_type = "application/json");
@@ -112,11 +116,21 @@ class Gateway final : public net::HttpHandler {
   void SaveSlot(std::shared_ptr<Call> call);
   void RestoreSlot(std::shared_ptr<Call> call);
   void EraseSlot(std::shared_ptr<Call> call);
+  void Fleet(std::shared_ptr<Call> call);
+  void DrainReplica(std::shared_ptr<Call> call);
+  void UndrainReplica(std::shared_ptr<Call> call);
+  void SetDraining(std::shared_ptr<Call> call, bool draining);
   void ActOnSlot(std::shared_ptr<Call> call, driver::SlotRequest::Action action);
   // {"results": [a row of each]}, with the first error beside them and its status. `write` gives
   // the error of its row, or null.
   void AnswerRows(Call& call, size_t rows,
                   FunctionRef<const Error*(JsonWriter& json, size_t row)> write);
+  // The same for a call that was made to each worker: `write` says what was done there. kNotFound
+  // where nobody is called `worker`. In answer_outcomes.h.
+  template <class Outcome, class Did>
+  void AnswerOutcomes(Call& call, const std::string& worker, const std::vector<Outcome>& all,
+                      Result<Did> Outcome::* did,
+                      FunctionRef<void(JsonWriter& json, const Did& done)> write);
   void NativeGenerate(std::shared_ptr<Call> call);
   void ApplyTemplate(std::shared_ptr<Call> call);
   void Messages(std::shared_ptr<Call> call);

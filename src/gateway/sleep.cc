@@ -1,7 +1,6 @@
 #include <utility>
 
-#include "gateway/gateway.h"
-#include "gateway/rows.h"
+#include "gateway/answer_outcomes.h"
 #include "wire/fields.h"
 
 // POST /v1/fak/upstream/sleep and /v1/fak/upstream/wake.
@@ -46,22 +45,9 @@ void Gateway::SetAsleep(std::shared_ptr<Call> call, bool wake) {
   const std::string worker = request->worker;
   control->SetAsleep(
       *std::move(request), [this, call, worker](const std::vector<driver::SleepOutcome>& all) {
-        if (all.empty()) {
-          Refuse(*call, {Code::kNotFound, "no upstream has the name " + worker, "worker"});
-          return;
-        }
-        AnswerRows(*call, all.size(), [&all](JsonWriter& json, size_t row) {
-          const Result<std::string>& did = all[row].call;
-          const Error* error = did ? nullptr : &did.error();
-          BeginRow(json, all[row].worker, error);
-          if (did) {
-            json.Key("call").String(*did);
-          } else {
-            WriteRowError(json, *error);
-          }
-          json.EndObject();
-          return error;
-        });
+        AnswerOutcomes<driver::SleepOutcome, std::string>(
+            *call, worker, all, &driver::SleepOutcome::call,
+            [](JsonWriter& json, const std::string& did) { json.Key("call").String(did); });
       });
 }
 

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/gateway.h"
-#include "gateway/rows.h"
+#include "gateway/answer_outcomes.h"
 #include "wire/fields.h"
 
 // POST /v1/fak/upstream/slot/save, /restore and /erase.
@@ -64,28 +63,17 @@ void Gateway::ActOnSlot(std::shared_ptr<Call> call, Action action) {
     return;
   }
   const std::string worker = request->worker;
-  control->ActOnSlot(
-      *std::move(request), [this, call, worker](const std::vector<driver::SlotOutcome>& all) {
-        if (all.empty()) {
-          Refuse(*call, {Code::kNotFound, "no upstream has the name " + worker, "worker"});
-          return;
-        }
-        AnswerRows(*call, all.size(), [&all](JsonWriter& json, size_t row) {
-          const Result<driver::SlotReport>& did = all[row].report;
-          const Error* error = did ? nullptr : &did.error();
-          BeginRow(json, all[row].worker, error);
-          if (did) {
-            json.Key("call").String(did->call);
-            if (did->tokens) {
-              json.Key("tokens").Uint(*did->tokens);
-            }
-          } else {
-            WriteRowError(json, *error);
-          }
-          json.EndObject();
-          return error;
-        });
-      });
+  control->ActOnSlot(*std::move(request),
+                     [this, call, worker](const std::vector<driver::SlotOutcome>& all) {
+                       AnswerOutcomes<driver::SlotOutcome, driver::SlotReport>(
+                           *call, worker, all, &driver::SlotOutcome::report,
+                           [](JsonWriter& json, const driver::SlotReport& did) {
+                             json.Key("call").String(did.call);
+                             if (did.tokens) {
+                               json.Key("tokens").Uint(*did.tokens);
+                             }
+                           });
+                     });
 }
 
 void Gateway::SaveSlot(std::shared_ptr<Call> call) {

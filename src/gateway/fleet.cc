@@ -1,0 +1,125 @@
+#include <utility>
+
+#include "gateway/gateway.h"
+#include "wire/fields.h"
+
+// GET /v1/fak/fleet, POST /v1/fak/fleet/drain and /undrain.
+namespace fak::gateway {
+namespace {
+
+template <class Number>
+void WriteNumber(JsonWriter& json, const char* key, const std::optional<Number>& value) {
+  if (value) {
+    json.Key(key).Double(static_cast<double>(*value));
+  }
+}
+
+void WriteReplica(JsonWriter& json, const fleet::ReplicaStatus& replica) {
+  json.BeginObject().Key("name").String(replica.name);
+  json.Key("state").String(fleet::ReplicaStateName(replica.state));
+  if (!replica.why.empty()) {
+    json.Key("why").String(replica.why);
+  }
+  json.Key("breaker").String(fleet::BreakerStateName(replica.breaker));
+  json.Key("engine").String(replica.engine);
+  if (!replica.version.empty()) {
+    json.Key("version").String(replica.version);
+  }
+  json.Key("models").BeginArray();
+  for (const std::string& model : replica.models) {
+    json.String(model);
+  }
+  json.EndArray();
+  json.Key("in_flight").Int(replica.in_flight).Key("backlog_tokens").Int(replica.backlog_tokens);
+  WriteNumber(json, "running", replica.load.running);
+  WriteNumber(json, "waiting", replica.load.waiting);
+  WriteNumber(json, "kv_usage", replica.load.kv_usage);
+  WriteNumber(json, "hit_rate", replica.hit_rate);
+  WriteNumber(json, "ttft_p50_s", replica.ttft_p50_s);
+  WriteNumber(json, "ttft_p99_s", replica.ttft_p99_s);
+  json.Key("attempts").Uint(replica.attempts).Key("failures").Uint(replica.failures);
+  json.Key("weight").Double(replica.weight);
+  if (replica.max_concurrency > 0) {
+    json.Key("max_concurrency").Int(replica.max_concurrency);
+  }
+  json.EndObject();
+}
+
+std::string FleetBody(const fleet::FleetStatus& status) {
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("policy").String(status.policy).Key("panic").Bool(status.panic);
+  json.Key("open_requests").Int(status.open_requests);
+  json.Key("queued_requests").Int(status.queued_requests);
+  json.Key("retries").BeginObject().Key("made").Uint(status.retries);
+  json.Key("denied").Uint(status.retries_denied).Key("left").Double(status.retries_left);
+  json.EndObject().Key("residency").BeginObject();
+  json.Key("pairs").Uint(status.index_pairs).Key("bytes").Uint(status.index_bytes);
+  if (status.index_tally.requests > 0) {
+    json.Key("error").Double(status.index_tally.error());
+  }
+  json.EndObject().Key("replicas").BeginArray();
+  for (const fleet::ReplicaStatus& replica : status.replicas) {
+    WriteReplica(json, replica);
+  }
+  json.EndArray().EndObject();
+  return body;
+}
+
+Error NoFleet() {
+  return {Code::kNotFound, "there is no fleet here: a model is served, and no upstream"};
+}
+
+Result<std::string> NameIn(std::string_view body) {
+  TRY_ASSIGN(const Json document, ParseJson(body));
+  if (!document.is_object()) {
+    return Fail(Code::kInvalidArgument, "the body must be a JSON object");
+  }
+  wire::Fields fields(document);
+  const std::string name = fields.String("name").value_or("");
+  TRY(fields.status());
+  TRY(fields.RefuseUnknown());
+  if (name.empty()) {
+    return Fail(Code::kInvalidArgument, "name: is missing", "name");
+  }
+  return name;
+}
+
+}  // namespace
+
+void Gateway::Fleet(std::shared_ptr<Call> call) {
+  if (options_.maybe_fleet == nullptr) {
+    Refuse(*call, NoFleet());
+    return;
+  }
+  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
+}
+
+void Gateway::SetDraining(std::shared_ptr<Call> call, bool draining) {
+  if (options_.maybe_fleet == nullptr) {
+    Refuse(*call, NoFleet());
+    return;
+  }
+  const Result<std::string> name = NameIn(call->request.body);
+  if (!name) {
+    Refuse(*call, name.error());
+    return;
+  }
+  fleet::FleetDriver& fleet = *options_.maybe_fleet;
+  const Status done = draining ? fleet.DrainReplica(*name) : fleet.UndrainReplica(*name);
+  if (!done) {
+    Refuse(*call, done.error());
+    return;
+  }
+  Answer(*call, 200, FleetBody(fleet.Describe()));
+}
+
+void Gateway::DrainReplica(std::shared_ptr<Call> call) {
+  SetDraining(std::move(call), /*draining=*/true);
+}
+
+void Gateway::UndrainReplica(std::shared_ptr<Call> call) {
+  SetDraining(std::move(call), /*draining=*/false);
+}
+
+}  // namespace fak::gateway

@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+
+#include "fleet/test_support.h"
+#include "gateway/test_support.h"
+
+namespace fak::gateway {
+namespace {
+
+class FleetRoutes : public GatewayTest {
+ protected:
+  // A fleet of "a" and "b", beside the scripted driver that answers.
+  void StartFleet(GatewayOptions options = {}) {
+    std::vector<fleet::FleetMember> members;
+    for (const char* name : {"a", "b"}) {
+      fleet::FleetMember& member = members.emplace_back();
+      member.options.name = name;
+      member.driver = std::make_unique<fleet::test::ScriptedReplica>(name);
+    }
+    fleet_ = std::make_unique<fleet::FleetDriver>(
+        std::move(members), fleet::FleetOptions{.policy = std::make_unique<fleet::test::InOrder>()},
+        clock_, random_);
+    options.maybe_fleet = fleet_.get();
+    Start(std::move(options));
+  }
+  Json Document(const net::HttpResponse& response) { return *ParseJson(response.body); }
+
+  std::unique_ptr<fleet::FleetDriver> fleet_;
+};
+
+TEST_F(FleetRoutes, ShowTheReplicas) {
+  StartFleet();
+  const Json fleet = Document(Ask("GET", "/v1/fak/fleet"));
+  EXPECT_EQ(fleet.Find("policy")->string(), "in_order");
+  EXPECT_FALSE(fleet.Find("panic")->boolean());
+  const Json::Array& replicas = fleet.Find("replicas")->array();
+  ASSERT_EQ(replicas.size(), 2u);
+  EXPECT_EQ(replicas[0].Find("name")->string(), "a");
+  EXPECT_EQ(replicas[0].Find("state")->string(), "healthy");
+  EXPECT_EQ(replicas[0].Find("breaker")->string(), "closed");
+  EXPECT_EQ(replicas[0].Find("kv_usage"), nullptr);
+}
+
+TEST_F(FleetRoutes, DrainAReplicaAndTakeItBack) {
+  StartFleet();
+  const auto state = [](const Json& fleet, size_t i) {
+    return fleet.Find("replicas")->array()[i].Find("state")->string();
+  };
+  const Json drained = Document(Ask("POST", "/v1/fak/fleet/drain", R"({"name":"b"})"));
+  EXPECT_EQ(state(drained, 0), "healthy");
+  EXPECT_EQ(state(drained, 1), "draining");
+  const Json back = Document(Ask("POST", "/v1/fak/fleet/undrain", R"({"name":"b"})"));
+  EXPECT_EQ(state(back, 1), "healthy");
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/drain", R"({"name":"c"})").status, 404);
+  for (const char* wrong : {"", "[]", "{}", R"({"name":1})", R"({"nam":"a"})"}) {
+    EXPECT_EQ(Ask("POST", "/v1/fak/fleet/drain", wrong).status, 400) << wrong;
+  }
+}
+
+TEST_F(FleetRoutes, AreNotThereWithoutAFleet) {
+  Start();
+  EXPECT_EQ(Ask("GET", "/v1/fak/fleet").status, 404);
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/drain", R"({"name":"a"})").status, 404);
+}
+
+TEST_F(FleetRoutes, TellTheRouteToAdminsAlone) {
+  driver_.worker_ = "a\xc3\xa4";
+  driver_.why_ = "least work";
+  GatewayOptions options;
+  options.keys.Add("boss", {"boss", 1.0, true});
+  options.keys.Add("user", {"user", 1.0, false});
+  Start(std::move(options));
+  const auto asked = [this](const std::string& key) {
+    return Ask("POST", "/v1/chat/completions", kChat, {{"authorization", "Bearer " + key}});
+  };
+  EXPECT_EQ(asked("boss").headers.Get("x-fak-route"), "a??; least work");
+  EXPECT_FALSE(asked("user").headers.Has("x-fak-route"));
+}
+
+}  // namespace
+}  // namespace fak::gateway
