@@ -11,10 +11,10 @@ class DidNotStart(Exception):
 class Serving:
     """Started and ready. `log`: the lines of stderr so far; `address`: where it listens."""
 
-    def __init__(self, fak, *arguments, before=None):
-        """`before` runs in the child before the program does."""
+    def __init__(self, fak, *arguments, before=None, port=0):
+        """`before` runs in the child before the program does. port 0: any that is free."""
         self.log = []
-        self.process = subprocess.Popen([fak, "serve", "--port", "0", *map(str, arguments)], stderr=subprocess.PIPE,
+        self.process = subprocess.Popen([fak, "serve", "--port", str(port), *map(str, arguments)], stderr=subprocess.PIPE,
                                         text=True, errors="replace", preexec_fn=before)
         for line in self.process.stderr:
             self.log.append(line.rstrip("\n"))

@@ -47,7 +47,7 @@ constexpr std::array kCapabilities = {
                "fak bench model smollm2 -p 128 -n 32", ""},
     Capability{"perplexity", State::kShipped, "fak perplexity smollm2 LICENSE --window 128", ""},
     Capability{"in front of another fak", State::kPartial, "fak probe http://127.0.0.1:8000",
-               "several upstreams, by flags or a fleet file; no retries elsewhere"},
+               "several upstreams, by flags or a fleet file"},
     Capability{"in front of vLLM, llama.cpp, Dynamo, mlx-lm", State::kPartial,
                "tests/real/run llama.cpp",
                "real servers on a CPU; what each lacks: docs/engines.md"},

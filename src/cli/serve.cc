@@ -31,7 +31,6 @@
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
-#include "ride/adapter.h"
 #include "ride/upstream_spec.h"
 
 namespace fak::cli {
@@ -74,6 +73,7 @@ struct ServeFlags {
 // What answers, and what the gateway knows of its model.
 struct Served {
   std::unique_ptr<driver::EngineDriver> driver;
+  fleet::FleetDriver* maybe_fleet = nullptr;  // the same, where it is one
   std::vector<std::string> names;
   std::shared_ptr<metrics::Emitter> emitter;
   std::string about;    // of the ready line
@@ -177,7 +177,9 @@ Status CompleteReplica(driver::ReplicaSpec& spec) {
   const std::pair<const char*, bool> kGiven[] = {{"name", !spec.name.empty()},
                                                  {"url", !spec.url.empty()},
                                                  {"api_key_file", !spec.api_key.empty()},
-                                                 {"metrics_urls", !spec.metrics_urls.empty()}};
+                                                 {"metrics_urls", !spec.metrics_urls.empty()},
+                                                 {"weight", spec.weight != 1},
+                                                 {"max_concurrency", spec.max_concurrency != 0}};
   for (const auto& [key, given] : kGiven) {
     if (given) {
       return Fail(Code::kInvalidArgument, "a model that is served here has none", key);
@@ -266,15 +268,17 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
   GiveLargeBlocksBack();
   Served served;
   served.names = flags.served_model_names;
-  TRY_ASSIGN(StartedUpstreams started,
-             StartUpstreams(flags.replicas, flags.served_model_names, maker));
+  TRY_ASSIGN(StartedUpstreams started, StartUpstreams(flags.replicas, flags.served_model_names,
+                                                      flags.upstream.routing_policy, maker));
+  served.maybe_fleet = started.driver.get();
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
-  served.emitter = metrics.MakeEmitter({.worker = "gateway",  // of no upstream in particular
-                                        .engine = capabilities->engine,
-                                        .model = flags.replicas.front().model,
-                                        .source = "gateway"});
+  served.emitter =
+      metrics.MakeEmitter({.worker = "gateway",  // of no upstream in particular
+                           .engine = capabilities->engine,
+                           .model = flags.replicas.size() == 1 ? flags.replicas.front().model : "",
+                           .source = "gateway"});
   served.about = "in front of " + started.urls;
   const std::string answering = std::to_string(started.answering) + " of " +
                                 std::to_string(started.count) + " upstreams answer";
@@ -529,7 +533,8 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
                           .trust_request_chat_template = flags.trust_request_chat_template,
                           .cors_origin = flags.allowed_origin,
                           .request_timeout_ms = RequestTimeoutMs(flags),
-                          .kv_event_sources = kv_event_sources},
+                          .kv_event_sources = kv_event_sources,
+                          .maybe_fleet = served.maybe_fleet},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));
@@ -542,45 +547,6 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
   loop.Stop();
   StopLog();
   return {};
-}
-
-void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
-  verb.add_option(
-          "--upstream", flags.upstreams,
-          "Serve in front of [NAME=][ENGINE+]URL instead of a model; repeatable. ENGINE: auto, " +
-              ride::AdapterNames())
-      ->allow_extra_args(false);
-  verb.add_option(
-      "--upstream-model", flags.model,
-      "Model to ask the upstream for, whatever clients call it; with one upstream only");
-  verb.add_option("--upstream-api-key", flags.api_key,
-                  "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
-  verb.add_option("--upstream-api-key-file", flags.api_key_files,
-                  "[NAME=]FILE with the key of an upstream; repeatable")
-      ->allow_extra_args(false);
-  verb.add_option("--upstream-ca-file", flags.ca_file,
-                  "PEM certificates to trust in upstreams instead of the system's");
-  verb.add_option("--allow-upstream-field", flags.allowed_fields,
-                  "Let clients set this field that steers an upstream; repeatable")
-      ->allow_extra_args(false);
-  verb.add_option("--upstream-metrics-url", flags.metrics_urls,
-                  "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable, "
-                  "also for the workers behind it")
-      ->allow_extra_args(false);
-  verb.add_option("--upstream-kv-events", flags.kv_events,
-                  "[NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]: where an upstream "
-                  "publishes its KV events over ZeroMQ; repeatable")
-      ->allow_extra_args(false);
-  verb.add_option("--upstream-data-parallel-rank", flags.data_parallel_ranks,
-                  "[NAME=]N: the rank of a vLLM that an upstream's requests are for; repeatable")
-      ->allow_extra_args(false);
-  verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
-                  "Seconds between two looks at an upstream's own metrics; 0: none")
-      ->check(Within({.least = 0, .most = 86'400}))
-      ->capture_default_str();
-  verb.add_option("--allow-upstream-header", flags.allowed_headers,
-                  "Pass this header of clients on to upstreams; repeatable")
-      ->allow_extra_args(false);
 }
 
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
@@ -663,17 +629,17 @@ std::function<ExitStatus()> AddServe(Program& program) {
       "  fak serve model.gguf --port 9000 --api-key secret --host 0.0.0.0\n"
       "  fak serve --upstream http://127.0.0.1:8001  in front of vLLM, llama.cpp or another fak\n"
       "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
-      "With several upstreams a request goes to the one with the fewest open requests of those\n"
-      "that are ready and list its model, and stays there. FAK_UPSTREAM has them with commas.\n"
+      "With several upstreams --routing-policy chooses among those that are healthy and list the\n"
+      "request's model; where one fails before its first token another one takes over. fak fleet\n"
+      "status shows them. FAK_UPSTREAM has them with commas.\n"
       "The TOML file may name them instead (fak serve --config fleet.toml), each in a table:\n"
       "  [[replica]]\n"
       "  name = \"a\"                                      default: the URL's host and port\n"
       "  engine = \"vllm\"                                 default: auto\n"
       "  url = \"http://10.0.0.5:8000\"\n"
       "  api-key-file = \"/etc/fak/a.key\"\n"
-      "Further keys: metrics-urls, kv-events, data-parallel-rank, allow-fields, allow-headers, "
-      "and\n"
-      "model where there is one replica; engine = \"native\" serves that model here.\n"
+      "Further keys: model, weight, max-concurrency, metrics-urls, kv-events, data-parallel-rank,\n"
+      "allow-fields, allow-headers; engine = \"native\" serves that model here.\n"
       "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
       "served.\n"
       "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"

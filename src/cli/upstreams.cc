@@ -1,5 +1,7 @@
 #include "cli/upstreams.h"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -9,9 +11,11 @@
 #include "base/limits.h"
 #include "base/printable.h"
 #include "base/strings.h"
+#include "cli/number_flag.h"
+#include "fleet/router.h"
+#include "ride/adapter.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_kv_events.h"
-#include "ride/upstream_set.h"
 #include "ride/upstream_spec.h"
 
 namespace fak::cli {
@@ -204,6 +208,25 @@ Result<OwnNames> FindOwnNames(const std::vector<std::string>& served_names,
   return own;
 }
 
+// Of several, one that is to be asked for a model gets the requests for that one alone.
+std::vector<Found> WithTheirModelsOnly(std::vector<Found> found) {
+  for (Found& each : found) {
+    if (!each.model.empty()) {
+      each.models = {each.model};
+    }
+  }
+  return found;
+}
+
+// What clients call a model.
+std::vector<std::string> NamesOf(const std::string& model, const OwnNames& own) {
+  std::vector<std::string> names = {model};
+  if (own.model.empty() || own.model == model) {
+    names.insert(names.end(), own.names.begin(), own.names.end());
+  }
+  return names;
+}
+
 void WarnOfModels(const std::vector<std::string>& served_names, const std::vector<Found>& found) {
   for (const Found& each : found) {
     if (each.MayTakeAny()) {
@@ -272,6 +295,50 @@ std::vector<std::string> SplitUpstreams(const std::vector<std::string>& values) 
 
 }  // namespace
 
+void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
+  verb.add_option(
+          "--upstream", flags.upstreams,
+          "Serve in front of [NAME=][ENGINE+]URL instead of a model; repeatable. ENGINE: auto, " +
+              ride::AdapterNames())
+      ->allow_extra_args(false);
+  verb.add_option(
+      "--upstream-model", flags.model,
+      "Model to ask the upstream for, whatever clients call it; with one upstream only");
+  verb.add_option("--upstream-api-key", flags.api_key,
+                  "Key for the upstream (better: FAK_UPSTREAM_API_KEY)");
+  verb.add_option("--upstream-api-key-file", flags.api_key_files,
+                  "[NAME=]FILE with the key of an upstream; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-ca-file", flags.ca_file,
+                  "PEM certificates to trust in upstreams instead of the system's");
+  verb.add_option("--allow-upstream-field", flags.allowed_fields,
+                  "Let clients set this field that steers an upstream; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-metrics-url", flags.metrics_urls,
+                  "[NAME=]URL of an upstream's metrics, where it isn't its /metrics; repeatable, "
+                  "also for the workers behind it")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-kv-events", flags.kv_events,
+                  "[NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]: where an upstream "
+                  "publishes its KV events over ZeroMQ; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--upstream-data-parallel-rank", flags.data_parallel_ranks,
+                  "[NAME=]N: the rank of a vLLM that an upstream's requests are for; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option(
+          "--routing-policy", flags.routing_policy,
+          "Which of several upstreams gets a request: " + Join(fleet::RoutingPolicyNames(), ", "))
+      ->check(CLI::IsMember(fleet::RoutingPolicyNames()))
+      ->capture_default_str();
+  verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
+                  "Seconds between two looks at an upstream's own metrics; 0: none")
+      ->check(Within({.least = 0, .most = 86'400}))
+      ->capture_default_str();
+  verb.add_option("--allow-upstream-header", flags.allowed_headers,
+                  "Pass this header of clients on to upstreams; repeatable")
+      ->allow_extra_args(false);
+}
+
 Status CheckUpstreams(const UpstreamFlags& flags) {
   for (const std::string& text : SplitUpstreams(flags.upstreams)) {
     TRY(ride::ParseUpstream(text));
@@ -322,15 +389,21 @@ Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::Replic
 
 Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                         const std::vector<std::string>& served_names,
-                                        DriverMaker& maker) {
-  std::vector<std::unique_ptr<driver::EngineDriver>> drivers;
+                                        const std::string& routing_policy, DriverMaker& maker) {
+  TRY_ASSIGN(auto policy, fleet::MakeRoutingPolicy(routing_policy));
+  std::vector<fleet::FleetMember> members;
   for (const driver::ReplicaSpec& spec : specs) {
     TRY_ASSIGN(std::unique_ptr<driver::EngineDriver> made, maker.Make(spec));
-    TRY(made->Start());
-    drivers.push_back(std::move(made));
+    members.push_back(
+        {{.name = spec.name, .weight = spec.weight, .max_concurrency = spec.max_concurrency},
+         std::move(made)});
   }
   const std::vector<ride::UpstreamDriver*>& upstreams = maker.upstreams();
   StartedUpstreams started;
+  started.driver = std::make_unique<fleet::FleetDriver>(
+      std::move(members), fleet::FleetOptions{.policy = std::move(policy)}, Clock::Real(),
+      RandomSource::Real());
+  TRY(started.driver->Start());
   started.count = specs.size();
   std::vector<Found> found;
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -342,16 +415,18 @@ Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& 
     const int every = upstreams[i]->probe_every_ms();
     started.probe_every_ms = i == 0 ? every : std::min(started.probe_every_ms, every);
   }
-  if (specs.front().model.empty()) {
-    TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, found));
-    for (ride::UpstreamDriver* upstream : upstreams) {
-      upstream->StandFor(own.names, own.model);
+  if (specs.size() > 1 || specs.front().model.empty()) {
+    TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, WithTheirModelsOnly(found)));
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].model.empty()) {
+        upstreams[i]->StandFor(own.names, own.model);
+      } else {
+        started.driver->SetModels(i, NamesOf(specs[i].model, own));
+      }
     }
   }
   WarnOfModels(served_names, found);
   started.maybe_chat_model = ChatModel(found, served_names);
-  started.driver = drivers.size() == 1 ? std::move(drivers.front())
-                                       : std::make_unique<ride::UpstreamSet>(std::move(drivers));
   return started;
 }
 

@@ -9,6 +9,11 @@
 #include "base/result.h"
 #include "cli/driver_maker.h"
 #include "driver/engine_driver.h"
+#include "fleet/fleet_driver.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace fak::cli {
 
@@ -25,7 +30,10 @@ struct UpstreamFlags {
   std::vector<std::string> kv_events;  // [NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]
   std::vector<std::string> data_parallel_ranks;  // [NAME=]N
   int metrics_scrape_interval_s = 5;             // 0: never
+  std::string routing_policy = std::string(fleet::kDefaultRoutingPolicy);
 };
+
+void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags);
 
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
@@ -40,7 +48,7 @@ struct UpstreamFlags {
                                         std::vector<driver::ReplicaSpec>& specs);
 
 struct StartedUpstreams {
-  std::unique_ptr<driver::EngineDriver> driver;
+  std::unique_ptr<fleet::FleetDriver> driver;
   std::string urls;  // of all, for a person
   size_t count = 0;
   size_t answering = 0;
@@ -50,11 +58,12 @@ struct StartedUpstreams {
   std::optional<std::string> maybe_chat_model;
 };
 
-// All of them, made by `maker` and started, as one driver. Says on stderr what was found behind
-// each, and waits a few seconds for that. served_names: what clients shall call the models;
-// kInvalidArgument for one that can't mean any.
+// All of them, made by `maker` and started, as one driver. Says on stderr what was
+// found behind each, and waits a few seconds for that. served_names: what clients shall call the
+// models; kInvalidArgument for one that can't mean any, and for a policy that there isn't.
 [[nodiscard]] Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                                       const std::vector<std::string>& served_names,
+                                                      const std::string& routing_policy,
                                                       DriverMaker& maker);
 
 }  // namespace fak::cli

@@ -17,6 +17,7 @@ std::span<const Verb> Verbs() {
       Verb{"verify", AddVerify},
       Verb{"bench", AddBench},
       Verb{"probe", AddProbe},
+      Verb{"fleet", AddFleet},
       Verb{"capabilities", AddCapabilities},
   };
   return kVerbs;

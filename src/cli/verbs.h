@@ -11,6 +11,7 @@ std::span<const Verb> Verbs();
 
 std::function<ExitStatus()> AddServe(Program& program);
 std::function<ExitStatus()> AddProbe(Program& program);
+std::function<ExitStatus()> AddFleet(Program& program);
 std::function<ExitStatus()> AddRun(Program& program);
 std::function<ExitStatus()> AddPull(Program& program);
 std::function<ExitStatus()> AddList(Program& program);

@@ -9,6 +9,8 @@ namespace {
 using test::Evict;
 using test::Start;
 using test::Upstream;
+using ::testing::Contains;
+using ::testing::Not;
 
 TEST(UpstreamEvict, EvictsAsEachEngineCanAndNeverExactly) {
   using driver::EvictGuarantee;
@@ -129,6 +131,24 @@ TEST(UpstreamEvict, EvictsByTheNameThatTheModelHasThere) {
   EXPECT_EQ(sent("house"), R"({"scope":"all","model":"y"})");
   EXPECT_EQ(sent(""), R"({"scope":"all"})");
   EXPECT_TRUE(Evict(*driver, driver::EvictGuarantee::kNone, "nosuch").empty());
+}
+
+TEST(UpstreamEvict, EmptiesNoCacheForAnotherModel) {
+  Upstream upstream;
+  upstream.Answer("GET /reset_prefix_cache", {405, {}, "{}"});
+  upstream.Answer("POST /reset_prefix_cache", {200, {}, R"({"success":true})"});
+  const auto driver = Start(upstream.url(), "vllm");
+  EXPECT_EQ(Evict(*driver, driver::EvictGuarantee::kNone, "nosuch").size(), 0u);
+  EXPECT_THAT(upstream.all_asked(), Not(Contains("POST /reset_prefix_cache")));
+  EXPECT_TRUE(Evict(*driver, driver::EvictGuarantee::kNone, "m").at(0).report);
+}
+
+// Who isn't there may have it: that is told, and nothing is said to be done.
+TEST(UpstreamEvict, SaysOfWhoIsDownThatNothingWasEvictedThere) {
+  const auto driver = Start("http://127.0.0.1:1", "vllm");
+  const auto outcomes = Evict(*driver, driver::EvictGuarantee::kNone, "mystery");
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].report.error().code, Code::kUnavailable);
 }
 
 }  // namespace

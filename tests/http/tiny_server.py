@@ -54,7 +54,7 @@ def eventually(condition, what, patience_s=PATIENCE_S):
 class Server(Serving):
     """Over the tiny model; killed at the end of a `with`, if it still runs."""
 
-    def __init__(self, *flags, model=None, files_max=None):
+    def __init__(self, *flags, model=None, files_max=None, port=0):
         self._clients = []  # closed with the server
         template = os.path.join(FOLDER, f"template.{os.getpid()}.jinja")
         model = model or model_path()
@@ -66,7 +66,7 @@ class Server(Serving):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
         super().__init__(FAK, model, "--threads", "1", "--log-format", "json", "--served-model-name", "tiny",
-                         "--chat-template", template, *flags, before=limit)
+                         "--chat-template", template, *flags, before=limit, port=port)
 
     @property
     def port(self):
@@ -154,6 +154,34 @@ class Server(Serving):
         """The access log's records so far."""
         records = [json.loads(line) for line in list(self.log) if line.startswith("{")]
         return [record for record in records if record["message"] == "request"]
+
+
+class Front(Server):
+    """In front of upstreams, [NAME=][ENGINE+]URL each."""
+
+    def __init__(self, upstreams, *flags):
+        self._clients = []
+        named = [word for upstream in upstreams for word in ("--upstream", upstream)]
+        Serving.__init__(self, FAK, "--log-format", "json", *named, *flags)
+
+    def fleet(self):
+        status, _, body = self.ask("GET", "/v1/fak/fleet")
+        assert status == 200, (status, body)
+        return json.loads(body)
+
+    def replica(self, name):
+        return next(each for each in self.fleet()["replicas"] if each["name"] == name)
+
+    def wait_quiet(self):
+        """Waits until nothing of any request is counted anywhere."""
+
+        def quiet():
+            fleet = self.fleet()
+            return fleet["open_requests"] == 0 and all(
+                each["in_flight"] == each["backlog_tokens"] == 0 for each in fleet["replicas"]
+            )
+
+        eventually(quiet, "the fleet holds nothing")
 
 
 def post(path, document, headers=""):

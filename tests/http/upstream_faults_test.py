@@ -59,6 +59,7 @@ class Upstream:
 
     def __init__(self):
         self.script = None
+        self.model = "m"
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -78,7 +79,7 @@ class Upstream:
                     self.script(connection, body)
                     return
                 if path == "/v1/models":
-                    answer, status = b'{"object":"list","data":[{"id":"m"}]}', "200 OK"
+                    answer, status = json.dumps({"object": "list", "data": [{"id": self.model}]}).encode(), "200 OK"
                 else:
                     answer, status = b'{"detail":"Not Found"}', "404 Not Found"
                 fields = f"content-length: {len(answer)}"
