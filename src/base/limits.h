@@ -116,6 +116,7 @@ inline constexpr size_t kLogRecordBytesMax = 16 * 1024;
 inline constexpr size_t kLogQueueMax = 8192;  // records waiting for the thread of an async log
 // Configuration and child processes
 inline constexpr size_t kConfigBytesMax = 4 * 1024 * 1024;
+inline constexpr size_t kTraceBlocksMax = 16'777'216;           // of a trace to route
 inline constexpr size_t kTextInputBytesMax = 64 * 1024 * 1024;  // of a file or standard input
 inline constexpr uint32_t kThreadsMax = 1024;                   // of a native engine
 inline constexpr size_t kChildLineBytesMax = 64 * 1024;
