@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "cli/bench_route.h"
 #include "cli/engine_flags.h"
 #include "cli/interruptible.h"
 #include "cli/number_flag.h"
@@ -291,11 +292,16 @@ std::function<ExitStatus()> AddBench(Program& program) {
                    "NAME=DIR of a llama.cpp build to run in alternation; repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--json", flags->json, "Print JSON with llama-bench's field names");
+  const std::function<ExitStatus()> route = AddBenchRoute(*bench);
   bench->footer(
-      "Example:\n"
-      "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin");
+      "Examples:\n"
+      "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin\n"
+      "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95");
   verb->footer("Example:\n  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8");
-  return [flags]() -> ExitStatus {
+  return [flags, verb, route]() -> ExitStatus {
+    if (!verb->parsed()) {
+      return route();
+    }
     const Status measured = BenchModel(*flags);
     return measured ? 0 : PrintError(measured.error());
   };

@@ -1,6 +1,7 @@
-"""fak bench model: the table that a person reads, and the JSON that is laid beside llama-bench's."""
+"""fak bench: tables that a person reads, and JSON; of a model's, that which is laid beside llama-bench's."""
 import json
 import re
+from pathlib import Path
 
 import support
 
@@ -42,6 +43,60 @@ class Bench(support.CliTest):
     def test_a_peer_that_is_not_there(self):
         said = self.fak("bench", "model", self.model, "-p", "8", "-n", "0", "--peer", "other=/nowhere", status=1)[1]
         self.assertIn("/nowhere/llama-bench", said)
+
+
+TRACES = Path(__file__).resolve().parents[1] / "sim/traces"
+
+
+class BenchRoute(support.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.trace = self.folder / "short.jsonl"
+        lines = (TRACES / "mooncake_1000.jsonl").read_text().splitlines()[:60]
+        self.trace.write_text("\n".join(lines) + "\n")
+
+    def route(self, *flags, **options):
+        return self.fak("bench", "route", *flags, **options)
+
+    def test_a_table_and_a_plot(self):
+        said = self.route("--trace", str(self.trace), "--policies", "cache_aware,random,sglang", "--replicas", "2,4",
+                          "--load", "0.5")[0]
+        heads = [line for line in said.splitlines() if line.split()[:1] == ["replicas"]]
+        self.assertEqual([head.split() for head in heads],
+                         2 * [["replicas", "load", "gateways", "cache_aware", "random", "sglang"]])
+        rows = [line for line in said.splitlines() if re.match(r" +[24]  0\.50 ", line)]
+        self.assertEqual(len(rows), 4, said)
+        self.assertEqual({len(row) for row in rows[:2]}, {len(heads[0])}, said)
+        self.assertRegex(said, r"\ncache_aware +1\.00x  #+\n")
+        self.assertIn("60 requests, ", said)
+
+    def test_json_is_the_same_for_a_seed(self):
+        flags = ("--trace", str(self.trace), "--json", "--gateways", "3", "--seed", "7")
+        said = self.route(*flags)[0]
+        self.assertEqual(said, self.route(*flags)[0])
+        rows = json.loads(said)
+        self.assertEqual(rows[0]["policy"], "cache_aware")
+        self.assertIn("sglang", {row["policy"] for row in rows})
+        self.assertTrue(all(row["ttft_p99_ms"] >= row["ttft_p50_ms"] > 0 for row in rows), rows)
+        self.assertTrue(all(row["gateways"] == 3 for row in rows), rows)
+
+    def test_what_is_wrong_is_named(self):
+        broken = self.folder / "broken.jsonl"
+        broken.write_text(self.trace.read_text().splitlines()[0] + '\n{"timestamp": 1}\n')
+        bad = self.folder / "sim.toml"
+        bad.write_text("[engine]\nkv-blocks = 0\n")
+        trace = ("--trace", str(self.trace))
+        for status, flags, words in (
+                (1, ("--trace", str(broken)), "broken.jsonl:2: needs input_length"),
+                (1, ("--trace", "/nowhere"), "/nowhere"),
+                (1, (*trace, "--kv-blocks", "2"), "blocks, and a replica has 2"),
+                (1, (*trace, "--sim-file", str(bad)), "sim.toml:2:13: engine.kv-blocks: must be at least 1"),
+                (2, (*trace, "--policies", "best"), "--policies: must be one of cache_aware, power_of_two, "),
+                (2, (*trace, "--load", "0"), "--load: must be above 0"),
+                (2, (), "--trace")):
+            out, err = self.route(*flags, status=status)
+            self.assertEqual(out, "")
+            self.assertIn(words, err)
 
 
 support.main()
