@@ -76,10 +76,11 @@ bool FleetReplica::ServesSurface(wire::Surface surface) const {
 
 FleetReplica::Seen FleetReplica::Look(int64_t now_ns) {
   const driver::LoadReport load = driver_->Load();
-  const int64_t backlog = std::max(backlog_tokens_.load(), load.backlog_tokens.value_or(0));
   const std::lock_guard lock(mutex_);
+  estimate_.Report(load.backlog_tokens.value_or(0),
+                   load.running.value_or(0) + load.waiting.value_or(0));
   health_.Observe(now_ns, load.ready, load.why_not);
-  return {health_.TierAt(now_ns), backlog};
+  return {health_.TierAt(now_ns), estimate_.backlog_tokens(now_ns / kNsPerUs)};
 }
 
 bool FleetReplica::HasRoom() const {
@@ -88,10 +89,15 @@ bool FleetReplica::HasRoom() const {
 
 BreakerTicket FleetReplica::Begin(int64_t now_ns, int64_t uncached_tokens) {
   in_flight_.fetch_add(1);
-  backlog_tokens_.fetch_add(uncached_tokens);
   const std::lock_guard lock(mutex_);
+  estimate_.Place(now_ns / kNsPerUs, uncached_tokens);
   ++attempts_;
   return health_.Begin(now_ns);
+}
+
+void FleetReplica::ReleaseBacklog(int64_t now_ns, int64_t uncached_tokens) {
+  const std::lock_guard lock(mutex_);
+  estimate_.Prefilled(now_ns / kNsPerUs, uncached_tokens);
 }
 
 void FleetReplica::TakeFirst(const BreakerTicket& ticket, int64_t now_ns, bool streamed) {
@@ -106,6 +112,7 @@ void FleetReplica::End(const BreakerTicket& ticket, Verdict verdict, int64_t now
                        const Error* maybe_error) {
   in_flight_.fetch_sub(1);
   const std::lock_guard lock(mutex_);
+  estimate_.End();
   health_.End(ticket, verdict, now_ns, maybe_error == nullptr ? "" : maybe_error->detail);
   if (verdict == Verdict::kBusy) {
     health_.AskedToWait(now_ns, maybe_error == nullptr ? 0 : maybe_error->retry_after_s);
@@ -175,10 +182,10 @@ ReplicaStatus FleetReplica::StatusAt(int64_t now_ns) const {
   status.models = models();
   status.load = driver_->Load();
   status.in_flight = in_flight_.load();
-  status.backlog_tokens = std::max(backlog_tokens_.load(), status.load.backlog_tokens.value_or(0));
   status.weight = options_.weight;
   status.max_concurrency = options_.max_concurrency;
   const std::lock_guard lock(mutex_);
+  status.backlog_tokens = estimate_.backlog_tokens(now_ns / kNsPerUs);
   status.state = health_.StateAt(now_ns);
   status.why = health_.WhyAt(now_ns);
   status.breaker = health_.BreakerAt(now_ns);

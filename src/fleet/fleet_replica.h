@@ -10,6 +10,7 @@
 
 #include "driver/engine_driver.h"
 #include "fleet/first_token_times.h"
+#include "fleet/load_estimate.h"
 #include "fleet/replica_health.h"
 #include "fleet/router.h"
 #include "wire/event.h"
@@ -63,9 +64,7 @@ class FleetReplica {
 
   struct Seen {
     Tier tier;
-    // Uncached prompt tokens that are placed there and wait for a first token; its own report where
-    // that is larger, for others may send to it too.
-    int64_t backlog_tokens;
+    int64_t backlog_tokens;  // as LoadEstimate has it, with what its driver reports
   };
   // Asks its driver how it is.
   Seen Look(int64_t now_ns);
@@ -78,7 +77,7 @@ class FleetReplica {
   // Its first content came; of an answer that is not streamed, with all the rest.
   void TakeFirst(const BreakerTicket& ticket, int64_t now_ns, bool streamed);
   // Those tokens are no backlog any more: once an attempt, at its first content or its end.
-  void ReleaseBacklog(int64_t uncached_tokens) { backlog_tokens_.fetch_sub(uncached_tokens); }
+  void ReleaseBacklog(int64_t now_ns, int64_t uncached_tokens);
   // It ended; once. maybe_error: how it failed.
   void End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns, const Error* maybe_error);
   void TakeUsage(const wire::Usage& usage);
@@ -106,9 +105,9 @@ class FleetReplica {
   const ReplicaOptions options_;
   const std::unique_ptr<driver::EngineDriver> driver_;
   std::atomic<int64_t> in_flight_{0};
-  std::atomic<int64_t> backlog_tokens_{0};
 
-  mutable std::mutex mutex_;         // guards the members below
+  mutable std::mutex mutex_;  // guards the members below
+  LoadEstimate estimate_;
   std::vector<std::string> models_;  // empty: those that its driver lists
   ReplicaHealth health_;
   FirstTokenTimes first_tokens_;

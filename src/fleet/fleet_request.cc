@@ -247,7 +247,7 @@ void Attempt::NoteContent() {
   replica_.TakeFirst(ticket_, dispatcher_.clock().NowNs(),
                      /*streamed=*/request_->prepared().turn->stream);
   if (in_backlog_.exchange(false)) {
-    replica_.ReleaseBacklog(uncached_tokens_);
+    replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
 }
 
@@ -275,7 +275,7 @@ void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage
     return;
   }
   if (in_backlog_.exchange(false)) {
-    replica_.ReleaseBacklog(uncached_tokens_);
+    replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
   replica_.End(ticket_, verdict, dispatcher_.clock().NowNs(), maybe_error);
   dispatcher_.OnLeft(replica_, request_->prepared(), cached_tokens_, usage);
