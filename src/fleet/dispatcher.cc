@@ -154,24 +154,24 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, i
     if (!Serves(*replica, *request.prepared().turn) || request.Tried(replica->id())) {
       continue;
     }
-    const auto [tier, backlog_tokens] = replica->Look(now_ns);
-    if (tier == Tier::kNever) {
+    const FleetReplica::Seen seen = replica->Look(now_ns);
+    if (seen.tier == Tier::kNever) {
       continue;
     }
     if (!replica->HasRoom()) {
-      any_full = any_full || tier < Tier::kLast;
+      any_full = any_full || seen.tier < Tier::kLast;
       continue;
     }
-    if (tier < found.tier) {
-      found.tier = tier;
+    if (seen.tier < found.tier) {
+      found.tier = seen.tier;
       found.list.clear();
     }
-    if (tier == found.tier) {
+    if (seen.tier == found.tier) {
       const int64_t cached = int64_t{units[replica->id()]} * int64_t{kv::kUnitTokens};
       found.list.push_back({replica.get(),
                             {.id = replica->id(),
                              .name = replica->name(),
-                             .backlog_tokens = backlog_tokens,
+                             .backlog_tokens = seen.backlog_tokens,
                              .in_flight = replica->in_flight(),
                              .cached_tokens = std::min(cached, request.prompt_tokens()),
                              .weight = replica->options().weight}});
@@ -412,22 +412,28 @@ void Dispatcher::LeaveGone(int64_t now_ns) {
   }
 }
 
-void Dispatcher::NotePanic(int64_t now_ns) {
-  bool any = false;
-  bool panic = true;
+bool Dispatcher::InPanic(int64_t now_ns) const {
+  bool any_down = false;
   for (const auto& replica : replicas_) {
-    const Tier tier = replica->Look(now_ns).tier;
-    any = any || tier != Tier::kNever;
-    panic = panic && tier >= Tier::kLast;
-  }
-  panic = panic && any;
-  if (panic_.exchange(panic) != panic && replicas_.size() > 1) {
-    if (panic) {
-      Log(LogLevel::kWarning,
-          "no upstream is healthy or suspect: requests go to all that aren't drained");
-    } else {
-      Log(LogLevel::kInfo, "not all upstreams are out any more");
+    const FleetReplica::Seen seen = replica->Look(now_ns);
+    if (seen.tier < Tier::kLast) {
+      return false;
     }
+    any_down = any_down || seen.state == ReplicaState::kDown;
+  }
+  return any_down;
+}
+
+void Dispatcher::NotePanic(int64_t now_ns) {
+  const bool panic = InPanic(now_ns);
+  if (std::exchange(panicked_, panic) == panic || replicas_.size() == 1) {
+    return;
+  }
+  if (panic) {
+    Log(LogLevel::kWarning,
+        "no upstream is healthy or suspect: requests go to all that aren't drained");
+  } else {
+    Log(LogLevel::kInfo, "not all upstreams are out any more");
   }
 }
 
@@ -456,7 +462,7 @@ FleetStatus Dispatcher::Describe() const {
   const int64_t now_ns = clock_.NowNs();
   FleetStatus status;
   status.policy = policy_->name();
-  status.panic = panic_.load();
+  status.panic = InPanic(now_ns);
   for (const auto& replica : replicas_) {
     replica->Look(now_ns);
     status.replicas.push_back(replica->StatusAt(now_ns));

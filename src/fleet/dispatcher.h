@@ -35,7 +35,7 @@ struct DispatchOptions {
 
 struct FleetStatus {
   std::string policy;
-  bool panic = false;  // nobody is healthy or suspect: requests go to all that don't drain
+  bool panic = false;  // all that don't drain are down or joining, and get requests all the same
   int64_t open_requests = 0;
   int64_t queued_requests = 0;  // of these, wait until a replica has room
   double retries_left = 0;      // of the budget
@@ -128,6 +128,7 @@ class Dispatcher {
   void EndOverdue(int64_t now_ns);
   void LeaveGone(int64_t now_ns);
   void EjectSlow(int64_t now_ns);
+  bool InPanic(int64_t now_ns) const;
   void NotePanic(int64_t now_ns);
 
   ResidencyIndex index_;
@@ -141,11 +142,11 @@ class Dispatcher {
   const Clock& clock_;
   RandomSource& random_;
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> panic_{false};
   std::atomic<size_t> queued_{0};  // size of the queue
   std::atomic<int64_t> pumps_{0};  // calls of Pump() that whoever is in it answers for
 
   int64_t looked_for_slow_ns_ = 0;  // thread of Tick()
+  bool panicked_ = false;           // the same
 
   std::mutex placing_;  // one choice at a time: the next one sees what it adds
 

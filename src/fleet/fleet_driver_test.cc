@@ -303,6 +303,21 @@ TEST_F(FleetDriverTest, GoesToAllWhereNobodyIsWell) {
   EXPECT_FALSE(fleet_->Describe().panic);
 }
 
+TEST_F(FleetDriverTest, IsInNoPanicWhileAllAreJoining) {
+  std::vector<FleetMember> members(1);
+  members[0].options.name = "late";
+  auto late = std::make_unique<ScriptedReplica>("late");
+  late->SetReady(false);
+  members[0].driver = std::move(late);
+  fleet_ = std::make_unique<FleetDriver>(std::move(members),
+                                         FleetOptions{.policy = std::make_unique<test::InOrder>()},
+                                         clock_, random_);
+  fleet_->Tick();
+  clock_.AdvanceMs(60'000);
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kJoining);
+  EXPECT_FALSE(fleet_->Describe().panic);
+}
+
 TEST_F(FleetDriverTest, TakesWhatWaitsAwayFromOneThatIsGone) {
   Make(2);
   const auto first = Ask("first");

@@ -80,7 +80,8 @@ FleetReplica::Seen FleetReplica::Look(int64_t now_ns) {
   estimate_.Report(load.backlog_tokens.value_or(0),
                    load.running.value_or(0) + load.waiting.value_or(0));
   health_.Observe(now_ns, load.ready, load.why_not);
-  return {health_.TierAt(now_ns), estimate_.backlog_tokens(now_ns / kNsPerUs)};
+  return {health_.TierAt(now_ns), health_.StateAt(now_ns),
+          estimate_.backlog_tokens(now_ns / kNsPerUs)};
 }
 
 bool FleetReplica::HasRoom() const {

@@ -64,6 +64,7 @@ class FleetReplica {
 
   struct Seen {
     Tier tier;
+    ReplicaState state;
     int64_t backlog_tokens;  // as LoadEstimate has it, with what its driver reports
   };
   // Asks its driver how it is.
