@@ -42,14 +42,18 @@ RandomSource& RandomSource::Real() {
   return random;
 }
 
+uint64_t SplitMix64(uint64_t& state) {
+  state += 0x9E3779B97F4A7C15u;
+  uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 void FakeRandom::Fill(std::span<unsigned char> out) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < out.size(); i += 8) {
-    state_ += 0x9E3779B97F4A7C15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
+    const uint64_t z = SplitMix64(state_);
     std::memcpy(out.data() + i, &z, std::min<size_t>(8, out.size() - i));
   }
 }

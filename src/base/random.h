@@ -20,6 +20,9 @@ class RandomSource {
   static RandomSource& Real();
 };
 
+// The next number of splitmix64 (Steele, Lea and Flood 2014): quick, well mixed, easily foretold.
+uint64_t SplitMix64(uint64_t& state);
+
 // The same bytes for the same seed, for tests (splitmix64).
 class FakeRandom : public RandomSource {
  public:

@@ -6,11 +6,7 @@
 namespace fak::fleet::internal {
 
 uint64_t Draws::Next() {
-  state_ += 0x9E3779B97F4A7C15u;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
+  return SplitMix64(state_);
 }
 
 double Draws::Unit() {
