@@ -83,6 +83,30 @@ std::string Join(const std::vector<std::string>& parts, std::string_view separat
   return out;
 }
 
+std::string LinedUp(const std::vector<std::vector<std::string>>& rows, Align align) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - row[i].size(), ' ');
+      line += i == 0 ? "" : "  ";
+      line += align == Align::kLeft ? row[i] + blanks : blanks + row[i];
+    }
+    if (align == Align::kLeft) {
+      line.resize(line.find_last_not_of(' ') + 1);
+    }
+    out += line + '\n';
+  }
+  return out;
+}
+
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return Lower(x) == Lower(y); });

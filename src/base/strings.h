@@ -20,6 +20,11 @@ std::optional<std::pair<std::string_view, std::string_view>> Cut(std::string_vie
 std::string_view Trim(std::string_view text);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
+// A line for each row, the cells lined up in columns two blanks apart; with kLeft no blanks at a
+// line's end. A byte is taken for a column.
+enum class Align : uint8_t { kLeft, kRight };
+std::string LinedUp(const std::vector<std::vector<std::string>>& rows, Align align = Align::kLeft);
+
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 std::string ToLower(std::string_view text);
 

@@ -96,6 +96,13 @@ TEST(Strings, SplitsCutsAndTrims) {
   EXPECT_EQ(ToLower("AZ[é"), "az[é");
 }
 
+TEST(Strings, LinesRowsUp) {
+  EXPECT_EQ(LinedUp({{"A", "BB", "C"}, {"aaa", "", "c"}, {"a", "b", ""}}),
+            "A    BB  C\naaa      c\na    b\n");
+  EXPECT_EQ(LinedUp({{"A", "BB"}, {"aaa", "b"}}, Align::kRight), "  A  BB\naaa   b\n");
+  EXPECT_EQ(LinedUp({}), "");
+}
+
 TEST(Strings, ParsesNumbersStrictly) {
   EXPECT_EQ(ParseInt("-42"), -42);
   EXPECT_EQ(ParseUint("18446744073709551615"), 18446744073709551615u);

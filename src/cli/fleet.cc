@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -157,23 +156,7 @@ std::string TableOf(const Json& fleet) {
       rows.push_back(RowOf(replica));
     }
   }
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      std::string cell = row[i];
-      cell.resize(i + 1 < row.size() ? widths[i] + 2 : cell.size(), ' ');
-      line += cell;
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
+  std::string out = LinedUp(rows);
   out += "policy " + TextOf(fleet, "policy");
   const Json* panic = fleet.Find("panic");
   if (panic != nullptr && panic->is_bool() && panic->boolean()) {

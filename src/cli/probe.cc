@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -63,21 +62,7 @@ void PrintTable(const std::string& url, const ride::Endpoint& endpoint) {
                     Printable(finding.asked), Printable(ForReader(finding.seen)),
                     Printable(finding.means)});
   }
-  std::vector<size_t> widths(5, 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      std::string cell = row[i];
-      cell.resize(i + 1 < row.size() ? widths[i] + 2 : cell.size(), ' ');
-      line += cell;
-    }
-    out += line + "\n";
-  }
+  out += LinedUp(rows);
   std::fputs(out.c_str(), stdout);
 }
 

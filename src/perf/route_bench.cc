@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/strings.h"
 
 namespace fak::perf {
 namespace {
@@ -26,24 +27,6 @@ std::string Fixed(double value, int digits) {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// Columns lined up at their right.
-std::string LinedUp(const Rows& rows) {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      out += (i == 0 ? "" : "  ") + std::string(widths[i] - row[i].size(), ' ') + row[i];
-    }
-    out += '\n';
-  }
-  return out;
-}
-
 std::string Table(std::span<const RouteCell> cells, double RouteResult::* figure) {
   Rows rows = {{"replicas", "load", "gateways"}};
   for (const RouteResult& result : cells.front().results) {
@@ -58,7 +41,7 @@ std::string Table(std::span<const RouteCell> cells, double RouteResult::* figure
     }
     rows.push_back(std::move(row));
   }
-  return LinedUp(rows);
+  return LinedUp(rows, Align::kRight);
 }
 
 std::string Bars(std::span<const RouteRatio> ratios) {
@@ -154,7 +137,7 @@ std::string RouteText(std::span<const RouteCell> cells) {
                     Fixed(100 * sum.hit_rate, 1) + " %", Fixed(100 * sum.busy, 0) + " %",
                     Fixed(sum.spread, 2)});
   }
-  return out + LinedUp(rows);
+  return out + LinedUp(rows, Align::kRight);
 }
 
 std::string RouteJson(std::span<const RouteCell> cells) {
