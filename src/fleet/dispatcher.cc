@@ -41,10 +41,10 @@ Dispatcher::Dispatcher(std::vector<std::unique_ptr<FleetReplica>> replicas,
       queue_(options.queue_max),
       budget_(options.retries) {
   CHECK(!replicas_.empty());
+  if (!has_choice()) {
+    return;
+  }
   for (const auto& replica : replicas_) {
-    if (replicas_.size() == 1) {
-      break;  // there is no choice
-    }
     feeds_.push_back(std::make_unique<ResidencyFeed>(index_, replica->id()));
     if (driver::KvEventSource* source = replica->driver().maybe_kv_events()) {
       source->Subscribe(
@@ -61,7 +61,7 @@ Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
     if (draining_ || stopping_.load()) {
       return Fail(Code::kUnavailable, "the server is shutting down");
     }
-    const std::string& id = request->prepared().request_id;
+    const std::string& id = request->id();
     if (!open_.emplace(id, Open{request, std::nullopt}).second) {
       return Fail(Code::kAlreadyExists, "request id " + id + " is in use already");
     }
@@ -89,11 +89,11 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
     TRY(request.GoTo(replica));
     request.sink().OnPlaced(
         {.worker = replica.name(), .why = chosen->why, .attempt = request.attempts()});
-    Status admitted = replica.driver().Admit(request.shared_prepared(), chosen->attempt);
+    Status admitted = replica.driver().Admit(request.prepared(), chosen->attempt);
     if (admitted) {
       request.SetTaken(chosen->attempt);
       if (request.cancelled()) {
-        replica.driver().Cancel(request.prepared().request_id);
+        replica.driver().Cancel(request.id());
       }
       return {};
     }
@@ -128,14 +128,13 @@ void Dispatcher::Cancel(std::string_view request_id) {
 
 bool Dispatcher::Serves(const FleetReplica& replica, const wire::Turn& turn) const {
   // One that is alone is asked for anything, and says itself what it doesn't have.
-  return replicas_.size() == 1 ||
-         (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
+  return !has_choice() || (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
 }
 
 std::vector<uint32_t> Dispatcher::UnitsHeld(const driver::Prepared& prepared) const {
   std::vector<uint32_t> units(replicas_.size());
-  if (replicas_.size() == 1) {
-    return units;  // there is no choice
+  if (!has_choice()) {
+    return units;
   }
   for (const driver::PreparedPrompt& prompt : prepared.prompts) {
     const std::vector<uint32_t> held = index_.Match(prompt.unit_keys, ids_);
@@ -151,7 +150,7 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, i
   Candidates found;
   bool any_full = false;
   for (const auto& replica : replicas_) {
-    if (!Serves(*replica, *request.prepared().turn) || request.Tried(replica->id())) {
+    if (!Serves(*replica, request.turn()) || request.Tried(replica->id())) {
       continue;
     }
     const FleetReplica::Seen seen = replica->Look(now_ns);
@@ -185,8 +184,8 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, i
 }
 
 Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
-  const driver::Prepared& prepared = request.prepared();
-  const std::vector<uint32_t> units = UnitsHeld(prepared);
+  const std::shared_ptr<const driver::Prepared> prepared = request.prepared();
+  const std::vector<uint32_t> units = UnitsHeld(*prepared);
   Chosen chosen;
   {
     const std::lock_guard placing(placing_);
@@ -197,13 +196,9 @@ Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
                       ? Error{Code::kResourceExhausted,
                               "every upstream that could answer has as many requests as it may", "",
                               0, 1}
-                      : NobodyServes(*prepared.turn));
+                      : NobodyServes(request.turn()));
     }
-    RouteTurn turn{.prompt_tokens = request.prompt_tokens(), .session = request.session()};
-    {
-      const std::lock_guard lock(mutex_);
-      turn.expected_output_tokens = static_cast<int64_t>(output_tokens_);
-    }
+    const RouteTurn turn{.prompt_tokens = request.prompt_tokens(), .session = request.session()};
     std::vector<ReplicaView> views;
     views.reserve(candidates.list.size());
     for (const Candidate& each : candidates.list) {
@@ -215,8 +210,8 @@ Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
     chosen.attempt = std::make_shared<Attempt>(request.shared_from_this(), *this, *won.replica,
                                                now_ns, won.view.cached_tokens);
   }
-  if (replicas_.size() > 1) {
-    for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+  if (has_choice()) {
+    for (const driver::PreparedPrompt& prompt : prepared->prompts) {
       index_.Add(chosen.attempt->replica().id(), prompt.unit_keys);
     }
   }
@@ -285,7 +280,7 @@ Error Dispatcher::NobodyServes(const wire::Turn& turn) const {
 bool Dispatcher::HasElsewhere(const FleetRequest& request) const {
   const int64_t now_ns = clock_.NowNs();
   return std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
-    return Serves(*replica, *request.prepared().turn) && !request.Tried(replica->id()) &&
+    return Serves(*replica, request.turn()) && !request.Tried(replica->id()) &&
            replica->Look(now_ns).tier <= Tier::kSecond && replica->HasRoom();
   });
 }
@@ -307,15 +302,16 @@ void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {
   }
 }
 
-void Dispatcher::OnLeft(const FleetReplica& replica, const driver::Prepared& prepared,
+void Dispatcher::OnLeft(const FleetReplica& replica, const FleetRequest& request,
                         int64_t cached_tokens, const wire::Usage& usage) {
   if (feeds_.empty()) {
     return;
   }
+  const std::vector<std::vector<uint64_t>> prompts = request.UnitKeys();
   // Usage is of all prompts together.
-  const bool one = prepared.prompts.size() == 1;
-  for (const driver::PreparedPrompt& prompt : prepared.prompts) {
-    feeds_[replica.id()]->OnEnded(prompt.unit_keys, one ? std::max(0, usage.cached_tokens) : 0);
+  const bool one = prompts.size() == 1;
+  for (const std::vector<uint64_t>& keys : prompts) {
+    feeds_[replica.id()]->OnEnded(keys, one ? std::max(0, usage.cached_tokens) : 0);
   }
   if (usage.cached_tokens >= 0) {
     tally_.Count(usage.prompt_tokens, cached_tokens, usage.cached_tokens);
@@ -328,7 +324,7 @@ void Dispatcher::Ended(const FleetRequest& request, const wire::Usage& usage) {
   std::shared_ptr<FleetRequest> kept;  // until the lock is given back
   {
     const std::lock_guard lock(mutex_);
-    const auto found = open_.find(request.prepared().request_id);
+    const auto found = open_.find(request.id());
     if (found != open_.end() && found->second.request.get() == &request) {
       kept = std::move(found->second.request);
       open_.erase(found);
@@ -426,7 +422,7 @@ bool Dispatcher::InPanic(int64_t now_ns) const {
 
 void Dispatcher::NotePanic(int64_t now_ns) {
   const bool panic = InPanic(now_ns);
-  if (std::exchange(panicked_, panic) == panic || replicas_.size() == 1) {
+  if (std::exchange(panicked_, panic) == panic || !has_choice()) {
     return;
   }
   if (panic) {

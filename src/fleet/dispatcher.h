@@ -49,7 +49,7 @@ struct FleetStatus {
 };
 
 // Who gets a request, and who gets it next when that fails. Made before the drivers start, whose KV
-// events it hears. Any thread; calls drivers and sinks
+// events it hears. Any thread; calls sinks, and drivers but for their Load() and capabilities(),
 // without a lock held. Outlives its requests.
 class Dispatcher {
  public:
@@ -83,8 +83,10 @@ class Dispatcher {
   // Whether a request that failed may be tried at another replica, which is taken off the budget.
   bool MayTryElsewhere(const FleetRequest& request);
   // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
-  void OnLeft(const FleetReplica& replica, const driver::Prepared& prepared, int64_t cached_tokens,
+  void OnLeft(const FleetReplica& replica, const FleetRequest& request, int64_t cached_tokens,
               const wire::Usage& usage);
+  // Whether there is more than one replica.
+  bool has_choice() const { return replicas_.size() > 1; }
   // It has ended. Once, before its sink is told.
   void Ended(const FleetRequest& request, const wire::Usage& usage);
 

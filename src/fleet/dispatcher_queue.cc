@@ -1,3 +1,4 @@
+#include <map>
 #include <utility>
 
 #include "fleet/dispatcher.h"
@@ -13,17 +14,17 @@ bool Dispatcher::IsFull(const FleetRequest& request) const {
 
 Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
   {
-    const driver::Prepared& prepared = request->prepared();
+    const std::shared_ptr<const driver::Prepared> prepared = request->prepared();
     const std::lock_guard lock(mutex_);
     TRY_ASSIGN(
         const AdmissionQueue::Id id,
-        queue_.Push({.tenant = prepared.tenant,
-                     .weight = prepared.tenant_weight,
-                     .priority = prepared.priority,
+        queue_.Push({.tenant = prepared->tenant,
+                     .weight = prepared->tenant_weight,
+                     .priority = prepared->priority,
                      .cost = static_cast<double>(request->prompt_tokens()) + output_tokens_ + 1,
-                     .deadline_ns = prepared.deadline_ns},
+                     .deadline_ns = request->deadline_ns()},
                     clock_.NowNs()));
-    const auto found = open_.find(prepared.request_id);
+    const auto found = open_.find(request->id());
     if (found == open_.end() || stopping_.load()) {
       queue_.Remove(id);
       return Fail(Code::kUnavailable, "the server is shutting down");
@@ -41,7 +42,7 @@ std::vector<std::shared_ptr<FleetRequest>> Dispatcher::TakeWaiting(
     std::span<const AdmissionQueue::Id> ids) {
   std::vector<std::shared_ptr<FleetRequest>> taken;
   for (const AdmissionQueue::Id id : ids) {
-    Open& open = open_.at(waiting_.at(id)->prepared().request_id);
+    Open& open = open_.at(waiting_.at(id)->id());
     open.maybe_waits.reset();
     taken.push_back(open.request);
     waiting_.erase(id);
@@ -51,9 +52,18 @@ std::vector<std::shared_ptr<FleetRequest>> Dispatcher::TakeWaiting(
 }
 
 std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
+  // What waits has been nowhere yet, so who could take it hangs on these alone.
+  std::map<std::pair<std::string_view, wire::Surface>, bool> full;
   const std::lock_guard lock(mutex_);
-  const auto id =
-      queue_.Pop([this](AdmissionQueue::Id each) { return !IsFull(*waiting_.at(each)); });
+  const auto id = queue_.Pop([this, &full](AdmissionQueue::Id each) {
+    const FleetRequest& request = *waiting_.at(each);
+    const auto [found, is_new] =
+        full.try_emplace({request.turn().model, request.turn().surface}, false);
+    if (is_new) {
+      found->second = IsFull(request);
+    }
+    return !found->second;
+  });
   return id ? TakeWaiting({&*id, 1}).front() : nullptr;
 }
 
@@ -92,7 +102,7 @@ void Dispatcher::EndOverdue(int64_t now_ns) {
     overdue = TakeWaiting(queue_.TakeOverdue(now_ns));
   }
   for (const std::shared_ptr<FleetRequest>& request : overdue) {
-    request->Fail(driver::DeadlineError(request->prepared()), std::nullopt);
+    request->Fail(driver::DeadlineError(*request->prepared()), std::nullopt);
   }
 }
 

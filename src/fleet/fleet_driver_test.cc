@@ -117,6 +117,21 @@ TEST_F(FleetDriverTest, LetsThePolicyChooseAndSaysWhy) {
   EXPECT_EQ(StatusOf(1).backlog_tokens, 100);
 }
 
+TEST_F(FleetDriverTest, KeepsNoPromptOnceItsAnswerHasBegun) {
+  for (const size_t replicas : {1, 2}) {
+    replicas_.clear();
+    Make(replicas);
+    const auto prepared = MakePrepared("r");
+    const auto sink = std::make_shared<RecordingSink>();
+    ASSERT_TRUE(fleet_->Admit(prepared, sink));
+    EXPECT_EQ(prepared.use_count(), 3);  // here, at the replica, in the fleet
+    a().Emit(wire::TextDelta{0, "x", {}, {}});
+    EXPECT_EQ(prepared.use_count(), 2);
+    a().Answer();
+    EXPECT_EQ(sink->ends(), 1);
+  }
+}
+
 TEST_F(FleetDriverTest, RemembersWhoWasSentWhat) {
   Make(2);
   const auto why = [this] {

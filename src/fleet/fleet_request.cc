@@ -52,10 +52,40 @@ bool EndsOrCounts(const wire::Event& event) {
 FleetRequest::FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver::Prepared> prepared,
                            std::shared_ptr<driver::EventSink> sink)
     : dispatcher_(dispatcher),
-      prepared_(std::move(prepared)),
+      id_(prepared->request_id),
+      turn_(prepared->turn),
+      deadline_ns_(prepared->deadline_ns),
       sink_(std::move(sink)),
-      prompt_tokens_(PromptTokens(*prepared_)),
-      session_(SessionOf(*prepared_)) {}
+      prompt_tokens_(PromptTokens(*prepared)),
+      session_(SessionOf(*prepared)),
+      prepared_(std::move(prepared)) {}
+
+std::shared_ptr<const driver::Prepared> FleetRequest::prepared() const {
+  const std::lock_guard lock(mutex_);
+  return prepared_;
+}
+
+void FleetRequest::ForgetPrepared() {
+  std::vector<std::vector<uint64_t>> keys;
+  if (dispatcher_.has_choice()) {
+    keys = UnitKeys();
+  }
+  const std::lock_guard lock(mutex_);
+  unit_keys_ = std::move(keys);
+  prepared_.reset();
+}
+
+std::vector<std::vector<uint64_t>> FleetRequest::UnitKeys() const {
+  const std::lock_guard lock(mutex_);
+  if (prepared_ == nullptr) {
+    return unit_keys_;
+  }
+  std::vector<std::vector<uint64_t>> keys;
+  for (const driver::PreparedPrompt& prompt : prepared_->prompts) {
+    keys.push_back(prompt.unit_keys);
+  }
+  return keys;
+}
 
 bool FleetRequest::Tried(ReplicaId id) const {
   const std::lock_guard lock(mutex_);
@@ -100,7 +130,7 @@ void FleetRequest::Cancel() {
     maybe_replica = maybe_replica_;
   }
   if (maybe_replica != nullptr) {
-    maybe_replica->driver().Cancel(prepared_->request_id);
+    maybe_replica->driver().Cancel(id_);
   }
 }
 
@@ -120,7 +150,7 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
   if (!attempt->TakeAway(gone)) {
     return;
   }
-  replica.driver().Cancel(prepared_->request_id);
+  replica.driver().Cancel(id_);
   if (const Status placed = dispatcher_.Place(*this, std::move(gone)); !placed) {
     Fail(placed.error(), std::nullopt);
   }
@@ -155,8 +185,8 @@ Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
       cached_tokens_(cached_tokens),
       uncached_tokens_(request_->prompt_tokens() - cached_tokens),
       ticket_(replica.Begin(now_ns, uncached_tokens_)),
-      holds_chunks_(request_->prepared().turn->surface == wire::Surface::kChat ||
-                    request_->prepared().turn->surface == wire::Surface::kCompletion) {}
+      holds_chunks_(request_->turn().surface == wire::Surface::kChat ||
+                    request_->turn().surface == wire::Surface::kCompletion) {}
 
 Attempt::~Attempt() {
   Leave(Verdict::kNothing, nullptr);
@@ -208,6 +238,7 @@ void Attempt::OnHeldEvent(wire::Event event) {
   }
   if (MoveOn(Phase::kPassed)) {
     passed_ = true;
+    request_->ForgetPrepared();
     PassOnHeld();
     OnPassedEvent(std::move(event));
   }
@@ -245,7 +276,7 @@ void Attempt::OnPassedEvent(wire::Event event) {
 void Attempt::NoteContent() {
   content_seen_ = true;
   replica_.TakeFirst(ticket_, dispatcher_.clock().NowNs(),
-                     /*streamed=*/request_->prepared().turn->stream);
+                     /*streamed=*/request_->turn().stream);
   if (in_backlog_.exchange(false)) {
     replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
@@ -262,12 +293,12 @@ void Attempt::OnLast(const Error* maybe_error) {
 }
 
 FailureReading Attempt::Read(const Error& error, bool reached) const {
-  const driver::Prepared& prepared = request_->prepared();
-  const std::string& model = prepared.turn->model;
-  return ReadFailure(error, {.reached = reached,
-                             .lists_model = !model.empty() && replica_.ListsModel(model),
-                             .deadline_over = prepared.deadline_ns && dispatcher_.clock().NowNs() >=
-                                                                          *prepared.deadline_ns});
+  const std::string& model = request_->turn().model;
+  const std::optional<int64_t>& deadline_ns = request_->deadline_ns();
+  return ReadFailure(error,
+                     {.reached = reached,
+                      .lists_model = !model.empty() && replica_.ListsModel(model),
+                      .deadline_over = deadline_ns && dispatcher_.clock().NowNs() >= *deadline_ns});
 }
 
 void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage& usage) {
@@ -278,7 +309,7 @@ void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage
     replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
   replica_.End(ticket_, verdict, dispatcher_.clock().NowNs(), maybe_error);
-  dispatcher_.OnLeft(replica_, request_->prepared(), cached_tokens_, usage);
+  dispatcher_.OnLeft(replica_, *request_, cached_tokens_, usage);
 }
 
 FailureReading Attempt::Refused(const Error& error) {

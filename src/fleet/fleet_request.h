@@ -24,8 +24,11 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink);
 
-  const driver::Prepared& prepared() const { return *prepared_; }
-  const std::shared_ptr<const driver::Prepared>& shared_prepared() const { return prepared_; }
+  const std::string& id() const { return id_; }
+  const wire::Turn& turn() const { return *turn_; }
+  const std::optional<int64_t>& deadline_ns() const { return deadline_ns_; }
+  // For whoever places it, while nothing was passed on: not null then.
+  std::shared_ptr<const driver::Prepared> prepared() const;
   driver::EventSink& sink() const { return *sink_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
   const std::string& session() const { return session_; }
@@ -46,17 +49,25 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   // Its attempt failed, and nothing was passed on. maybe_headers: that came with the failure.
   void OnFailed(Error error, const FailureReading& reading,
                 std::optional<wire::UpstreamHeaders> maybe_headers);
+  // It stays where it is: what another try would need goes, which is most of its memory.
+  void ForgetPrepared();
+  // Of each of its prompts, for the residency index.
+  std::vector<std::vector<uint64_t>> UnitKeys() const;
   // It ends so; nobody has it.
   void Fail(Error error, std::optional<wire::UpstreamHeaders> maybe_headers);
 
  private:
   Dispatcher& dispatcher_;
-  const std::shared_ptr<const driver::Prepared> prepared_;
+  const std::string id_;
+  const std::shared_ptr<const wire::Turn> turn_;
+  const std::optional<int64_t> deadline_ns_;
   const std::shared_ptr<driver::EventSink> sink_;
   const int64_t prompt_tokens_;
   const std::string session_;
 
-  mutable std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;                          // guards the members below
+  std::shared_ptr<const driver::Prepared> prepared_;  // null: forgotten
+  std::vector<std::vector<uint64_t>> unit_keys_;      // of what was forgotten
   FleetReplica* maybe_replica_ = nullptr;
   std::weak_ptr<Attempt> attempt_;  // that its driver has taken
   std::vector<ReplicaId> tried_;

@@ -20,9 +20,8 @@ using ReplicaId = uint32_t;
 
 // What routing knows of a request.
 struct RouteTurn {
-  int64_t prompt_tokens = 0;           // counted, or estimated from the text
-  int64_t expected_output_tokens = 0;  // from history; 0: not known
-  std::string_view session = {};       // what keeps a client's requests together; empty: nothing
+  int64_t prompt_tokens = 0;      // counted, or estimated from the text
+  std::string_view session = {};  // what keeps a client's requests together; empty: nothing
 };
 
 // A replica that could take the request, as it is now.
