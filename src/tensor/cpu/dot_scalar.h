@@ -4,7 +4,7 @@
 
 #include "tensor/cpu/vec_scalar.h"
 
-// See matmul_kernels.inl: integer dot products, product by product.
+// See matmul_kernels.inl: integer dot products, in operators of the compiler's vectors.
 namespace fak::tensor::cpu::scalar {
 
 // Native vectors of weights and rows of activations in a tile.
@@ -65,26 +65,51 @@ FAK_VEC SignedBytes Lookup(const int8_t (&table)[16], Bytes index) {
   return {out};
 }
 
-// The weights of each lane one after the other, from the lowest byte.
-template <int kGroups, int kMax>
-FAK_VEC I32 Dot(const Bytes* w, const int8_t* x, I32 sum) {
-  for (int g = 0; g < kGroups; ++g) {
-    const auto word = reinterpret_cast<IntLanes>(w[g].v);
-    sum.v += (word & 255) * x[4 * g];
-    sum.v += ((word >> 8) & 255) * x[4 * g + 1];
-    sum.v += ((word >> 16) & 255) * x[4 * g + 2];
-    sum.v += ((word >> 24) & 255) * x[4 * g + 3];
-  }
-  return sum;
+// The four bytes of a lane as two pairs of 16 bits: bytes 0 and 2, and bytes 1 and 3.
+typedef int16_t ShortLanes __attribute__((vector_size(16)));
+FAK_VEC ShortLanes EvenBytes(Bytes w) {
+  return reinterpret_cast<ShortLanes>(w.v) & 255;
 }
-template <int kGroups, int kMax>
-FAK_VEC I32 Dot(const SignedBytes* w, const int8_t* x, I32 sum) {
+FAK_VEC ShortLanes OddBytes(Bytes w) {
+  return reinterpret_cast<ShortLanes>((w.v >> 8) & 0x00FF00FFu);
+}
+FAK_VEC ShortLanes EvenBytes(SignedBytes w) {
+  return (reinterpret_cast<ShortLanes>(w.value.v) << 8) >> 8;
+}
+FAK_VEC ShortLanes OddBytes(SignedBytes w) {
+  return reinterpret_cast<ShortLanes>(w.value.v) >> 8;
+}
+// Four activations in every lane.
+FAK_VEC SignedBytes SplatFour(const int8_t* x) {
+  uint32_t four = 0;
+  __builtin_memcpy(&four, x, sizeof four);
+  return {{UintLanes{four, four, four, four}}};
+}
+FAK_VEC IntLanes SumOfPairs(ShortLanes products) {
+  const auto pairs = reinterpret_cast<IntLanes>(products);
+  return ((pairs << 16) >> 16) + (pairs >> 16);
+}
+
+// Weights of at most kMax times activations of at most 127, four products a lane and group. A
+// product fits 16 bits; so do the sums of kFit groups. Integers: any order gives the same sum.
+template <int kGroups, int kMax, class W>
+FAK_VEC I32 Dot(const W* w, const int8_t* x, I32 sum) {
+  constexpr int kFit = 32767 / (2 * 127 * kMax);
+  ShortLanes part{};
+  FAK_UNROLL
   for (int g = 0; g < kGroups; ++g) {
-    const UintLanes word = w[g].value.v;
-    sum.v += (reinterpret_cast<IntLanes>(word << 24) >> 24) * x[4 * g];
-    sum.v += (reinterpret_cast<IntLanes>(word << 16) >> 24) * x[4 * g + 1];
-    sum.v += (reinterpret_cast<IntLanes>(word << 8) >> 24) * x[4 * g + 2];
-    sum.v += (reinterpret_cast<IntLanes>(word) >> 24) * x[4 * g + 3];
+    const SignedBytes four = SplatFour(x + 4 * g);
+    const ShortLanes even = EvenBytes(w[g]) * EvenBytes(four);
+    const ShortLanes odd = OddBytes(w[g]) * OddBytes(four);
+    if constexpr (kFit == 0) {
+      sum.v += SumOfPairs(even) + SumOfPairs(odd);
+    } else {
+      part += even + odd;
+      if ((g + 1) % kFit == 0 || g + 1 == kGroups) {
+        sum.v += SumOfPairs(part);
+        part = ShortLanes{};
+      }
+    }
   }
   return sum;
 }
