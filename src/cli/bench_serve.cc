@@ -63,7 +63,9 @@ Result<std::vector<perf::TargetResult>> TargetsOf(const ServeFlags& flags) {
   for (const std::string& text : flags.targets) {
     auto target = perf::ParseServeTarget(text);
     if (!target) {
-      return Fail(Within("--target " + text, target.error()));
+      Error error = Within("--target " + text, target.error());
+      error.field = "--target";
+      return Fail(std::move(error));
     }
     target->key = key;
     if (!flags.models.empty()) {

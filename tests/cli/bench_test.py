@@ -45,6 +45,59 @@ class Bench(support.CliTest):
         self.assertIn("/nowhere/llama-bench", said)
 
 
+class BenchServe(support.CliTest):
+    def setUp(self):
+        super().setUp()
+        server = self.start("serve", self.model, "--port", "0")
+        self.url = re.search(r"http://[^ ]+", self.line_of(server, " is ready on "))[0]
+
+    def serve(self, *flags, **options):
+        return self.fak("bench", "serve", "--output-len", "5", "-n", "6", *flags, **options)
+
+    def test_a_table_with_a_column_a_target(self):
+        out, _ = self.serve("--target", "a=" + self.url, "--target", "b=" + self.url + "/v1", "--input-len", "12",
+                              "--concurrency", "2", "-r", "2", "--slo", "ttft:60000")
+        head, blank, names, *rows = out.splitlines()
+        self.assertIn("synthetic: 6 requests, 2 open at a time; 72 words of prompts, 30 tokens of answers", head)
+        self.assertEqual((blank, names.split()), ("", ["a", "b", "ratio"]))
+        figures = {row[:19].strip(): row[19:].split() for row in rows if row}
+        self.assertEqual(figures["whole answers"], ["12", "12"])
+        self.assertEqual(figures["output tokens"], ["60", "60"])
+        self.assertEqual(len(figures["TTFT mean, ms"]), 3)
+        self.assertRegex(figures["goodput, requests/s"][2], r"^[\d.]+x$")
+        self.assertIn("b and a: 6 of 6 answers have the same text", rows)
+
+    def test_json_with_every_request(self):
+        kept = self.folder / "kept.json"
+        out = self.serve("--target", self.url, "--rate", "50", "--chat", "--input-len", "12", "-r", "1", "--records", "--json", "-o", kept)[0]
+        self.assertEqual(json.loads(kept.read_text()), json.loads(out))
+        (run,) = json.loads(out)["targets"][0]["runs"]
+        self.assertEqual((run["completed"], run["total_output_tokens"]), (6, 30))
+        self.assertLessEqual(run["p50_ttft_ms"], run["p99_ttft_ms"])
+        self.assertEqual([record["fault"] for record in run["records"]], [""] * 6)
+        planned = [record["planned_ns"] for record in run["records"]]
+        self.assertEqual(planned, sorted(planned))
+        self.assertTrue(all(record["sent_ns"] >= record["planned_ns"] for record in run["records"]))
+
+    def test_no_run_finds_its_prompts_cached(self):
+        out = self.serve("--target", self.url, "--input-len", "40", "-r", "3", "--json")[0]
+        for run in json.loads(out)["targets"][0]["runs"]:
+            self.assertLess(run["cached_tokens"], run["total_input_tokens"] / 4)
+
+    def test_what_is_wrong_is_named(self):
+        for flags, words in ((("--target", "ftp://x"), "--target ftp://x"),
+                             (("--target", self.url, "--target", self.url), "given twice"),
+                             (("--target", self.url, "--slo", "ttft:0"), "no time above 0"),
+                             (("--target", self.url, "--model", "a", "--model", "b"), "--model")):
+            self.assertIn(words, self.serve(*flags, status=2)[1])
+        self.assertIn("Connection refused", self.serve("--target", "http://127.0.0.1:1", status=1)[1])
+
+    def test_refusals_are_counted(self):
+        out = self.serve("--target", self.url, "--model", "nobody", "-r", "1")[0]
+        self.assertIn(": 6 status (404: ", out)
+        self.assertRegex(out, r"whole answers +0\n")
+
+
 TRACES = Path(__file__).resolve().parents[1] / "sim/traces"
 
 
