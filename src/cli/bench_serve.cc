@@ -33,6 +33,8 @@ struct ServeFlags {
   std::vector<std::string> models;
   std::string trace;
   double trace_speed = 1;
+  std::vector<double> rates;  // several, or several concurrencies: a sweep
+  std::vector<uint32_t> concurrencies;
   perf::SyntheticWorkload synthetic;
   perf::ServeOptions options;
   uint32_t timeout_s = 600;
@@ -124,14 +126,43 @@ std::string Head(const ServeFlags& flags, const std::vector<perf::ServeRequest>&
          (flags.repetitions == 1 ? " run\n" : " runs: medians\n");
 }
 
-// Rounds go from the first target to the last, so that all see the same weather. Whether it was
-// interrupted.
-Result<bool> RunAll(const ServeFlags& flags, const std::optional<perf::RouteTrace>& trace,
-                    const std::optional<metrics::Slo>& slo,
-                    std::vector<perf::TargetResult>& results) {
-  std::atomic<bool> stop = false;
-  const SignalWatcher watcher({SIGINT, SIGTERM}, [&stop](int) { stop = true; });
-  ProgressBar bar;
+// The loads that were asked for, lightest first.
+Result<std::vector<perf::ServePoint>> PointsOf(const ServeFlags& flags) {
+  if (flags.rates.size() > 1 && flags.concurrencies.size() > 1) {
+    return Fail(Code::kInvalidArgument, "several rates or several concurrencies, not both",
+                "--concurrency");
+  }
+  std::vector<perf::ServePoint> points;
+  for (const double rate : flags.rates) {
+    points.push_back({rate, flags.concurrencies.empty() ? 0 : flags.concurrencies[0], {}});
+  }
+  if (flags.rates.empty()) {
+    for (const uint32_t concurrency : flags.concurrencies) {
+      points.push_back({0, concurrency, {}});
+    }
+  }
+  if (points.empty()) {
+    points.push_back({0, flags.trace.empty() ? 1u : 0u, {}});
+  }
+  std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.rate, a.concurrency) < std::pair(b.rate, b.concurrency);
+  });
+  return points;
+}
+
+// The flags as they are for one of the loads, the index-th, with seeds of its own.
+ServeFlags At(ServeFlags flags, const perf::ServePoint& point, size_t index) {
+  flags.synthetic.seed += index * flags.repetitions;
+  flags.synthetic.rate = point.rate;
+  flags.options.concurrency = point.concurrency;
+  flags.options.closed_loop = point.rate == 0 && point.concurrency > 0;
+  return flags;
+}
+
+// Rounds go from the first target to the last, so that all see the same weather.
+Status RunPoint(const ServeFlags& flags, const std::optional<perf::RouteTrace>& trace,
+                const std::optional<metrics::Slo>& slo, const std::atomic<bool>& stop,
+                ProgressBar& bar, std::vector<perf::TargetResult>& results) {
   for (uint32_t round = 1; round <= flags.repetitions && !stop; ++round) {
     const std::vector<perf::ServeRequest> workload = WorkloadOf(flags, trace, round);
     for (perf::TargetResult& result : results) {
@@ -151,18 +182,31 @@ Result<bool> RunAll(const ServeFlags& flags, const std::optional<perf::RouteTrac
       }
     }
   }
-  std::erase_if(results, [](const perf::TargetResult& result) { return result.runs.empty(); });
-  return stop.load();
+  return {};
+}
+
+// The rest of a run that was interrupted isn't there: a target without a run, a load without all
+// targets.
+void LeaveOutWhatDidNotRun(std::vector<perf::ServePoint>& points) {
+  const auto ran = [](const perf::TargetResult& result) { return !result.runs.empty(); };
+  for (perf::ServePoint& point : points) {
+    std::erase_if(point.results, [&ran](const auto& result) { return !ran(result); });
+  }
+  const size_t targets = points.front().results.size();
+  std::erase_if(points, [targets](const auto& point) { return point.results.size() < targets; });
+}
+
+std::string TextOf(const ServeFlags& flags, const std::optional<perf::RouteTrace>& trace,
+                   const std::vector<perf::ServePoint>& points) {
+  const ServeFlags first = At(flags, points.front(), 0);
+  const std::string head = Head(first, WorkloadOf(first, trace, 1)) + "\n";
+  return head + PrintableLines(points.size() > 1 ? perf::SweepText(points)
+                                                 : perf::ServeText(points.front().results));
 }
 
 // Whether it was interrupted: what there was by then has been printed.
 Result<bool> BenchServe(const ServeFlags& given) {
   ServeFlags flags = given;
-  flags.options.closed_loop =
-      flags.synthetic.rate == 0 && (flags.trace.empty() || flags.options.concurrency > 0);
-  if (flags.options.closed_loop && flags.options.concurrency == 0) {
-    flags.options.concurrency = 1;
-  }
   flags.options.ignore_eos = !flags.no_ignore_eos;
   flags.options.timeout_ns = flags.timeout_s * kNsPerSecond;
   std::optional<metrics::Slo> slo;
@@ -173,26 +217,40 @@ Result<bool> BenchServe(const ServeFlags& given) {
   if (!flags.trace.empty()) {
     TRY_ASSIGN(trace, perf::ReadRouteTrace(flags.trace));
   }
-  TRY_ASSIGN(std::vector<perf::TargetResult> results, TargetsOf(flags));
-  TRY_ASSIGN(const bool interrupted, RunAll(flags, trace, slo, results));
-  if (!flags.output.empty()) {
-    TRY(WriteFileAtomically(flags.output, perf::ServeJson(results, flags.records) + "\n"));
+  TRY_ASSIGN(std::vector<perf::ServePoint> points, PointsOf(flags));
+  TRY_ASSIGN(const std::vector<perf::TargetResult> targets, TargetsOf(flags));
+  std::atomic<bool> stop = false;
+  {
+    const SignalWatcher watcher({SIGINT, SIGTERM}, [&stop](int) { stop = true; });
+    ProgressBar bar;
+    for (size_t i = 0; i < points.size(); ++i) {
+      perf::ServePoint& point = points[i];
+      point.results = targets;
+      TRY(RunPoint(At(flags, point, i), trace, slo, stop, bar, point.results));
+    }
   }
-  const std::string out = flags.json ? perf::ServeJson(results, flags.records) + "\n"
-                                     : Head(flags, WorkloadOf(flags, trace, 1)) + "\n" +
-                                           PrintableLines(perf::ServeText(results));
-  std::fputs(out.c_str(), stdout);
-  return interrupted;
+  LeaveOutWhatDidNotRun(points);
+  const std::string json = perf::ServeJson(points, flags.records) + "\n";
+  if (!flags.output.empty()) {
+    TRY(WriteFileAtomically(flags.output, json));
+  }
+  std::fputs(flags.json ? json.c_str() : TextOf(flags, trace, points).c_str(), stdout);
+  return stop.load();
 }
 
 void AddLoad(CLI::App& verb, ServeFlags& flags) {
   CLI::Option* rate =
-      verb.add_option("--rate,--request-rate", flags.synthetic.rate,
-                      "Requests a second, sent when due whatever the answers do (an open loop)")
-          ->check(Within({.least = 0, .most = 1e6, .above = true}));
-  verb.add_option("--concurrency,--max-concurrency", flags.options.concurrency,
-                  "Requests kept open (1); with --rate, at most so many")
-      ->check(Within({.least = 1, .most = perf::kServeOpenMax}));
+      verb.add_option("--rate,--request-rate", flags.rates,
+                      "Requests a second, sent when due whatever the answers do (an open loop); "
+                      "several: a sweep")
+          ->check(Within({.least = 0, .most = 1e6, .above = true}))
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  verb.add_option("--concurrency,--max-concurrency", flags.concurrencies,
+                  "Requests kept open (1), several: a sweep; with --rate, at most so many")
+      ->check(Within({.least = 1, .most = perf::kServeOpenMax}))
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb.add_option("--burstiness", flags.synthetic.burstiness,
                   "Shape of the gamma distribution of gaps: 1 is Poisson, below it bursts")
       ->check(Within({.least = 0.01, .most = 1e6}))
@@ -280,7 +338,8 @@ std::function<ExitStatus()> AddBenchServe(CLI::App& bench) {
       "  fak bench serve --target http://127.0.0.1:8000 --concurrency 4 -n 40 --output-len 32\n"
       "  fak bench serve --target a=http://127.0.0.1:8000 --target b=http://127.0.0.1:8001 --rate "
       "2 \\\n"
-      "    --prefix-len 512 --num-prefixes 4 --slo ttft:500,tpot:50");
+      "    --prefix-len 512 --num-prefixes 4 --slo ttft:500,tpot:50\n"
+      "  fak bench serve --target http://127.0.0.1:8000 --rate 1,2,4,8 -r 1 --slo ttft:500");
   return [flags]() -> ExitStatus {
     const Result<bool> interrupted = BenchServe(*flags);
     return !interrupted ? PrintError(interrupted.error()) : *interrupted ? kInterrupted : 0;

@@ -214,6 +214,97 @@ void WriteRun(JsonWriter& json, const RunFigures& run) {
   json.Key("generator_late").Bool(run.late).Key("interrupted").Bool(run.interrupted);
 }
 
+void WriteTarget(JsonWriter& json, const TargetResult& result, const TargetResult& first,
+                 bool records) {
+  json.BeginObject().Key("name").String(ReplaceInvalidUtf8(result.target.name));
+  json.Key("url").String(result.target.origin.ToString() + result.target.base);
+  json.Key("model").String(ReplaceInvalidUtf8(result.target.model)).Key("runs").BeginArray();
+  for (size_t i = 0; i < result.figures.size(); ++i) {
+    json.BeginObject();
+    WriteRun(json, result.figures[i]);
+    if (records) {
+      json.Key("records").BeginArray();
+      for (const ServeRecord& record : result.runs[i].records) {
+        WriteRecord(json, record);
+      }
+      json.EndArray();
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  if (&result != &first) {
+    const Agreement agreement = AgreementOf(first.runs[0], result.runs[0]);
+    json.Key("same_text_as_first").BeginObject().Key("same").Uint(agreement.same);
+    json.Key("of").Uint(agreement.both).EndObject();
+  }
+  json.EndObject();
+}
+
+std::string LoadName(const ServePoint& point) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", point.rate);
+  return point.rate > 0 ? text : std::to_string(point.concurrency);
+}
+
+std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) {
+  constexpr double kBarWidth = 24;
+  constexpr double kKneeTimes = 2;
+  const Figure output{"", [](const RunFigures& f) { return f.output_tokens_per_s; }};
+  const Figure goodput{"", [](const RunFigures& f) { return f.goodput_per_s.value_or(0); }};
+  const Figure ttft{"", [](const RunFigures& f) { return f.ttft.p50; }};
+  std::vector<std::vector<std::string>> rows = {
+      {points.front().rate > 0 ? "rate" : "open", "requests/s", "output tokens/s", "goodput/s",
+       "TTFT p50, ms", "p99", "TPOT p50, ms", "E2E p99, ms", "failed"}};
+  double most = 0;
+  const ServePoint* best = &points.front();
+  const ServePoint* knee = nullptr;
+  bool bent = false;
+  for (const ServePoint& point : points) {
+    const TargetResult& result = point.results[target];
+    most = std::max(most, MedianOf(result, output));
+    if (MedianOf(result, goodput) > MedianOf(best->results[target], goodput)) {
+      best = &point;
+    }
+    bent = bent ||
+           MedianOf(result, ttft) > kKneeTimes * MedianOf(points.front().results[target], ttft);
+    knee = bent ? knee : &point;
+  }
+  for (const ServePoint& point : points) {
+    const TargetResult& result = point.results[target];
+    const auto cell = [&result](auto of) {
+      const double value = MedianOf(result, {"", of});
+      return value > 0 ? Number(value) : "-";
+    };
+    const uint64_t sent = Sum(result, &RunFigures::requests);
+    const double share = most > 0 ? MedianOf(result, output) / most : 0;
+    rows.push_back({LoadName(point), cell([](const RunFigures& f) { return f.requests_per_s; }),
+                    cell(output.of), cell(goodput.of), cell(ttft.of),
+                    cell([](const RunFigures& f) { return f.ttft.p99; }),
+                    cell([](const RunFigures& f) { return f.tpot.p50; }),
+                    cell([](const RunFigures& f) { return f.e2e.p99; }),
+                    std::to_string(sent - Sum(result, &RunFigures::completed)) + "  " +
+                        std::string(static_cast<size_t>(kBarWidth * share + 0.5), '#') +
+                        std::string(static_cast<size_t>(kBarWidth * (1 - share) + 0.5), ' ')});
+  }
+  rows[0].back() += "  output tokens/s         ";
+  std::string out =
+      points.front().results[target].target.name + "\n" + LinedUp(rows, Align::kRight);
+  if (MedianOf(best->results[target], goodput) > 0) {
+    out += "most goodput: " + Number(MedianOf(best->results[target], goodput)) + " requests/s at " +
+           LoadName(*best) + "\n";
+  }
+  if (bent) {
+    out += "knee: " + LoadName(*knee) +
+           " is the most before the median TTFT is over twice that of the lightest load\n";
+  } else {
+    out += "no knee: the median TTFT stays within twice that of the lightest load\n";
+  }
+  for (const ServePoint& point : points) {
+    out += FaultLines(point.results[target]) + NoteLines(point.results[target]);
+  }
+  return out;
+}
+
 }  // namespace
 
 RunFigures FiguresOf(const ServeRun& run, const std::optional<metrics::Slo>& slo) {
@@ -319,33 +410,26 @@ std::string ServeText(const std::vector<TargetResult>& results) {
   return notes.empty() ? out : out + "\n" + notes;
 }
 
-std::string ServeJson(const std::vector<TargetResult>& results, bool records) {
+std::string SweepText(const std::vector<ServePoint>& points) {
+  std::string out;
+  for (size_t target = 0; target < points.front().results.size(); ++target) {
+    out += SweepOfTarget(points, target) + "\n";
+  }
+  out.pop_back();
+  return out;
+}
+
+std::string ServeJson(const std::vector<ServePoint>& points, bool records) {
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("targets").BeginArray();
-  for (const TargetResult& result : results) {
-    json.BeginObject().Key("name").String(ReplaceInvalidUtf8(result.target.name));
-    json.Key("url").String(result.target.origin.ToString() + result.target.base);
-    json.Key("model").String(ReplaceInvalidUtf8(result.target.model)).Key("runs").BeginArray();
-    for (size_t i = 0; i < result.figures.size(); ++i) {
-      json.BeginObject();
-      WriteRun(json, result.figures[i]);
-      if (records) {
-        json.Key("records").BeginArray();
-        for (const ServeRecord& record : result.runs[i].records) {
-          WriteRecord(json, record);
-        }
-        json.EndArray();
-      }
-      json.EndObject();
+  json.BeginObject().Key("points").BeginArray();
+  for (const ServePoint& point : points) {
+    json.BeginObject().Key("request_rate").Double(point.rate);
+    json.Key("max_concurrency").Uint(point.concurrency).Key("targets").BeginArray();
+    for (const TargetResult& result : point.results) {
+      WriteTarget(json, result, point.results.front(), records);
     }
-    json.EndArray();
-    if (&result != &results.front() && !result.runs.empty() && !results.front().runs.empty()) {
-      const Agreement agreement = AgreementOf(results.front().runs[0], result.runs[0]);
-      json.Key("same_text_as_first").BeginObject().Key("same").Uint(agreement.same);
-      json.Key("of").Uint(agreement.both).EndObject();
-    }
-    json.EndObject();
+    json.EndArray().EndObject();
   }
   json.EndArray().EndObject();
   return out;

@@ -60,11 +60,22 @@ struct Agreement {
 };
 Agreement AgreementOf(const ServeRun& a, const ServeRun& b);
 
+// One load, and what it made of each target.
+struct ServePoint {
+  double rate = 0;           // requests a second; 0: a closed loop, or a trace's times
+  uint32_t concurrency = 0;  // of a closed loop
+  std::vector<TargetResult> results;
+};
+
 // A column a target: medians over its runs and, with several targets, the ratio to the first.
 // Then what went wrong, by kind, with one example each.
 std::string ServeText(const std::vector<TargetResult>& results);
-// {"targets": [{"name", "url", "model", "runs": [{figures}...]}...], "agreement": [...]}; with
-// `records` every request of every run too.
-std::string ServeJson(const std::vector<TargetResult>& results, bool records);
+// Of several loads, from light to heavy: a table a target, a row a load; the load with the most
+// goodput, and the knee: the heaviest before the median TTFT is over twice that of the lightest.
+std::string SweepText(const std::vector<ServePoint>& points);
+// {"points": [{"request_rate", "max_concurrency", "targets": [{"name", "url", "model",
+// "runs": [{figures}...], "same_text_as_first"}...]}...]}; with `records` every request of every
+// run too.
+std::string ServeJson(const std::vector<ServePoint>& points, bool records);
 
 }  // namespace fak::perf

@@ -119,17 +119,40 @@ TEST(ServeText, HasAColumnATargetAndRatiosToTheFirst) {
   EXPECT_THAT(text, HasSubstr("b and a: 1 of 2 answers have the same text\n"));
 }
 
+TEST(SweepText, FindsTheKneeAndTheMostGoodput) {
+  std::vector<ServePoint> points;
+  for (const auto& [rate, ttft_ms] : {std::pair(1, 100), {2, 150}, {4, 201}, {8, 900}}) {
+    ServeRun run;
+    run.duration_ns = kNsPerSecond;
+    run.records.assign(static_cast<size_t>(rate), Answer(0, {ttft_ms, ttft_ms + 50}, 2));
+    const auto slo = metrics::ParseSlo("slo=ttft:500");
+    TargetResult result;
+    result.target.name = "it";
+    result.figures = {FiguresOf(run, *slo)};
+    result.runs = {run};
+    points.push_back({static_cast<double>(rate), 0, {result}});
+  }
+  const std::string text = SweepText(points);
+  EXPECT_THAT(text, HasSubstr("it\nrate  requests/s  output tokens/s  goodput/s  TTFT p50, ms"));
+  EXPECT_THAT(text, HasSubstr("\nmost goodput: 4.00 requests/s at 4\n"));
+  EXPECT_THAT(text, HasSubstr("\nknee: 2 is the most"));
+  EXPECT_THAT(text, HasSubstr("0  ########################\n"));
+  points.resize(2);
+  EXPECT_THAT(SweepText(points), HasSubstr("no knee"));
+}
+
 TEST(ServeJson, HasVllmsNamesAndTheRecordsOnDemand) {
-  const auto plain = ParseJson(ServeJson(Two(), false));
+  const auto plain = ParseJson(ServeJson({{2, 0, Two()}}, false));
   ASSERT_TRUE(plain);
-  const Json& second = plain->Find("targets")->array()[1];
+  const Json& second = plain->Find("points")->array()[0].Find("targets")->array()[1];
   EXPECT_EQ(second.Find("runs")->array()[0].Find("mean_ttft_ms")->number(), 150);
   EXPECT_EQ(second.Find("runs")->array()[0].Find("records"), nullptr);
   EXPECT_EQ(second.Find("same_text_as_first")->Find("same")->AsInt(), 1);
-  const auto whole = ParseJson(ServeJson(Two(), true));
+  const auto whole = ParseJson(ServeJson({{2, 0, Two()}}, true));
   ASSERT_TRUE(whole);
   const Json& records =
-      *whole->Find("targets")->array()[1].Find("runs")->array()[0].Find("records");
+      *whole->Find("points")->array()[0].Find("targets")->array()[1].Find("runs")->array()[0].Find(
+          "records");
   ASSERT_EQ(records.array().size(), 3u);
   EXPECT_EQ(records.array()[2].Find("fault")->string(), "status");
 }

@@ -71,7 +71,7 @@ class BenchServe(support.CliTest):
         kept = self.folder / "kept.json"
         out = self.serve("--target", self.url, "--rate", "50", "--chat", "--input-len", "12", "-r", "1", "--records", "--json", "-o", kept)[0]
         self.assertEqual(json.loads(kept.read_text()), json.loads(out))
-        (run,) = json.loads(out)["targets"][0]["runs"]
+        (run,) = json.loads(out)["points"][0]["targets"][0]["runs"]
         self.assertEqual((run["completed"], run["total_output_tokens"]), (6, 30))
         self.assertLessEqual(run["p50_ttft_ms"], run["p99_ttft_ms"])
         self.assertEqual([record["fault"] for record in run["records"]], [""] * 6)
@@ -79,15 +79,23 @@ class BenchServe(support.CliTest):
         self.assertEqual(planned, sorted(planned))
         self.assertTrue(all(record["sent_ns"] >= record["planned_ns"] for record in run["records"]))
 
+    def test_a_sweep_has_a_row_a_load(self):
+        out = self.serve("--target", self.url, "--input-len", "12", "--concurrency", "4,1", "-r", "1")[0]
+        names, first, second = out.splitlines()[3:6]
+        self.assertEqual(names.split()[0], "open")
+        self.assertEqual([first.split()[0], second.split()[0]], ["1", "4"])
+        self.assertIn("knee: ", out)
+
     def test_no_run_finds_its_prompts_cached(self):
         out = self.serve("--target", self.url, "--input-len", "40", "-r", "3", "--json")[0]
-        for run in json.loads(out)["targets"][0]["runs"]:
+        for run in json.loads(out)["points"][0]["targets"][0]["runs"]:
             self.assertLess(run["cached_tokens"], run["total_input_tokens"] / 4)
 
     def test_what_is_wrong_is_named(self):
         for flags, words in ((("--target", "ftp://x"), "--target ftp://x"),
                              (("--target", self.url, "--target", self.url), "given twice"),
                              (("--target", self.url, "--slo", "ttft:0"), "no time above 0"),
+                             (("--target", self.url, "--rate", "1,2", "--concurrency", "1,2"), "not both"),
                              (("--target", self.url, "--model", "a", "--model", "b"), "--model")):
             self.assertIn(words, self.serve(*flags, status=2)[1])
         self.assertIn("Connection refused", self.serve("--target", "http://127.0.0.1:1", status=1)[1])
