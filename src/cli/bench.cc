@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "cli/bench_compare.h"
 #include "cli/bench_route.h"
 #include "cli/bench_serve.h"
 #include "cli/engine_flags.h"
@@ -294,14 +295,19 @@ std::function<ExitStatus()> AddBench(Program& program) {
       ->allow_extra_args(false);
   verb->add_flag("--json", flags->json, "Print JSON with llama-bench's field names");
   const std::function<ExitStatus()> serve = AddBenchServe(*bench);
+  const std::function<ExitStatus()> compare = AddBenchCompare(*bench);
   const std::function<ExitStatus()> route = AddBenchRoute(*bench);
   bench->footer(
       "Examples:\n"
       "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin\n"
       "  fak bench serve --target http://127.0.0.1:8000 --concurrency 4 -n 40 --output-len 32\n"
+      "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%'\n"
       "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95");
   verb->footer("Example:\n  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8");
-  return [flags, bench, serve, route]() -> ExitStatus {
+  return [flags, bench, serve, compare, route]() -> ExitStatus {
+    if (bench->got_subcommand("compare")) {
+      return compare();
+    }
     if (bench->got_subcommand("serve")) {
       return serve();
     }

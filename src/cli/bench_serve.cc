@@ -15,10 +15,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/key_file.h"
 #include "base/printable.h"
 #include "base/signal.h"
-#include "base/strings.h"
+#include "base/utf8.h"
 #include "cli/number_flag.h"
 #include "cli/progress.h"
 #include "perf/serve_figures.h"
@@ -196,6 +197,32 @@ void LeaveOutWhatDidNotRun(std::vector<perf::ServePoint>& points) {
   std::erase_if(points, [targets](const auto& point) { return point.results.size() < targets; });
 }
 
+// What was asked of the servers, all that must be the same for figures to be comparable.
+std::string LoadJson(const ServeFlags& flags) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("num_prompts").Uint(flags.synthetic.requests);
+  if (flags.trace.empty()) {
+    json.Key("workload").String("synthetic").Key("input_len").Uint(flags.synthetic.input_words);
+    json.Key("output_len").Uint(flags.synthetic.output_tokens);
+    json.Key("range_ratio").Double(flags.synthetic.range_ratio);
+    json.Key("prefix_len").Uint(flags.synthetic.prefix_words);
+    json.Key("num_prefixes").Uint(flags.synthetic.prefixes);
+    json.Key("burstiness").Double(flags.synthetic.burstiness);
+  } else {
+    const size_t slash = flags.trace.rfind('/');
+    json.Key("workload")
+        .String(ReplaceInvalidUtf8(slash == std::string::npos ? flags.trace
+                                                              : flags.trace.substr(slash + 1)));
+    json.Key("trace_speed").Double(flags.trace_speed);
+  }
+  json.Key("seed").Uint(flags.synthetic.seed).Key("repetitions").Uint(flags.repetitions);
+  json.Key("chat").Bool(flags.options.chat).Key("temperature").Double(flags.options.temperature);
+  json.Key("ignore_eos").Bool(flags.options.ignore_eos).Key("timeout_s").Uint(flags.timeout_s);
+  json.Key("slo").String(ReplaceInvalidUtf8(flags.slo)).EndObject();
+  return out;
+}
+
 std::string TextOf(const ServeFlags& flags, const std::optional<perf::RouteTrace>& trace,
                    const std::vector<perf::ServePoint>& points) {
   const ServeFlags first = At(flags, points.front(), 0);
@@ -230,7 +257,7 @@ Result<bool> BenchServe(const ServeFlags& given) {
     }
   }
   LeaveOutWhatDidNotRun(points);
-  const std::string json = perf::ServeJson(points, flags.records) + "\n";
+  const std::string json = perf::ServeJson(LoadJson(flags), points, flags.records) + "\n";
   if (!flags.output.empty()) {
     TRY(WriteFileAtomically(flags.output, json));
   }

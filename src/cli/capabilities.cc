@@ -47,7 +47,7 @@ constexpr std::array kCapabilities = {
                "fak bench model smollm2 -p 128 -n 32", ""},
     Capability{"load on servers, side by side", State::kPartial,
                "fak bench serve --target http://127.0.0.1:8000 -n 8 --output-len 16",
-               "synthetic loads and traces; no receipts, sweeps and reports yet"},
+               "synthetic loads, traces, sweeps, comparisons; no receipts and HTML reports yet"},
     Capability{"routing policies beside SGLang's", State::kShipped,
                "fak bench route --trace tests/sim/traces/mooncake_1000.jsonl",
                "a simulated fleet, the routing code of production"},

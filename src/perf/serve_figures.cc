@@ -419,10 +419,10 @@ std::string SweepText(const std::vector<ServePoint>& points) {
   return out;
 }
 
-std::string ServeJson(const std::vector<ServePoint>& points, bool records) {
+std::string ServeJson(std::string_view load, const std::vector<ServePoint>& points, bool records) {
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("points").BeginArray();
+  json.BeginObject().Key("load").Raw(load).Key("points").BeginArray();
   for (const ServePoint& point : points) {
     json.BeginObject().Key("request_rate").Double(point.rate);
     json.Key("max_concurrency").Uint(point.concurrency).Key("targets").BeginArray();

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "metrics/goodput.h"
@@ -73,9 +74,9 @@ std::string ServeText(const std::vector<TargetResult>& results);
 // Of several loads, from light to heavy: a table a target, a row a load; the load with the most
 // goodput, and the knee: the heaviest before the median TTFT is over twice that of the lightest.
 std::string SweepText(const std::vector<ServePoint>& points);
-// {"points": [{"request_rate", "max_concurrency", "targets": [{"name", "url", "model",
-// "runs": [{figures}...], "same_text_as_first"}...]}...]}; with `records` every request of every
-// run too.
-std::string ServeJson(const std::vector<ServePoint>& points, bool records);
+// {"load": {...}, "points": [{"request_rate", "max_concurrency", "targets": [{"name", "url",
+// "model", "runs": [{figures}...], "same_text_as_first"}...]}...]}; `load` is a JSON object, what
+// was asked of the servers; with `records` every request of every run too.
+std::string ServeJson(std::string_view load, const std::vector<ServePoint>& points, bool records);
 
 }  // namespace fak::perf

@@ -142,13 +142,13 @@ TEST(SweepText, FindsTheKneeAndTheMostGoodput) {
 }
 
 TEST(ServeJson, HasVllmsNamesAndTheRecordsOnDemand) {
-  const auto plain = ParseJson(ServeJson({{2, 0, Two()}}, false));
+  const auto plain = ParseJson(ServeJson("{}", {{2, 0, Two()}}, false));
   ASSERT_TRUE(plain);
   const Json& second = plain->Find("points")->array()[0].Find("targets")->array()[1];
   EXPECT_EQ(second.Find("runs")->array()[0].Find("mean_ttft_ms")->number(), 150);
   EXPECT_EQ(second.Find("runs")->array()[0].Find("records"), nullptr);
   EXPECT_EQ(second.Find("same_text_as_first")->Find("same")->AsInt(), 1);
-  const auto whole = ParseJson(ServeJson({{2, 0, Two()}}, true));
+  const auto whole = ParseJson(ServeJson("{}", {{2, 0, Two()}}, true));
   ASSERT_TRUE(whole);
   const Json& records =
       *whole->Find("points")->array()[0].Find("targets")->array()[1].Find("runs")->array()[0].Find(

@@ -86,6 +86,17 @@ class BenchServe(support.CliTest):
         self.assertEqual([first.split()[0], second.split()[0]], ["1", "4"])
         self.assertIn("knee: ", out)
 
+    def test_two_documents_are_compared(self):
+        for name, words in (("a", "12"), ("b", "12"), ("c", "13")):
+            self.serve("--target", self.url, "--input-len", words, "-r", "1", "-o", self.folder / f"{name}.json")
+        out = self.fak("bench", "compare", "a.json", "b.json")[0]
+        self.assertRegex(out, r"(?m)^open 1 .* p50_ttft_ms +[\d.]+ +[\d.]+ +[+-][\d.]+%$")
+        out = self.fak("bench", "compare", "a.json", "b.json", "--fail-if", "p50_ttft_ms>-100%", status=1)[0]
+        self.assertIn("FAIL p50_ttft_ms>-100%: ", out)
+        self.assertIn("they differ in input_len (", self.fak("bench", "compare", "a.json", "c.json", status=2)[1])
+        out = self.fak("bench", "compare", "a.json", "c.json", "--allow", "mismatch=input_len")[0]
+        self.assertIn("not comparable: they differ in input_len\n", out)
+
     def test_no_run_finds_its_prompts_cached(self):
         out = self.serve("--target", self.url, "--input-len", "40", "-r", "3", "--json")[0]
         for run in json.loads(out)["points"][0]["targets"][0]["runs"]:
