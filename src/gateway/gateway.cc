@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "gateway/http_status.h"
+#include "net/url.h"
 #include "text/chat_template.h"
 #include "wire/openai_decode.h"
 #include "wire/passed.h"
@@ -110,6 +111,8 @@ Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::
       clock_(clock),
       random_(random),
       started_s_(clock.WallNs() / kNsPerSecond),
+      own_name_(RandomId(random, "fak-")),
+      large_bodies_(options_.large_bodies_bytes_max),
       work_(options_.prepare_threads, limits::kPrepareQueueMax),
       large_work_(options_.prepare_threads, limits::kPrepareQueueMax,
                   WorkQueue::Priority::kBehind) {}
@@ -180,15 +183,34 @@ Error NoRoute(std::string_view path) {
 
 }  // namespace
 
+// Whether a page of somebody else's may have made a browser send this: it names another origin, or
+// found us under a name that isn't this machine's own (a name that now leads here).
+bool Gateway::IsForeign(const net::HttpRequest& head) const {
+  const auto is_here = [](std::string_view host) {
+    const Result<net::Url> url = net::ParseUrl("http://" + std::string(host));
+    return url && net::IsLoopbackHost(url->origin.host);
+  };
+  const auto host = head.headers.Get("host");
+  if (host && !is_here(*host)) {
+    return true;
+  }
+  const std::string_view origin = head.headers.Get("origin").value_or("");
+  const size_t scheme = origin.find("://");
+  return !origin.empty() && origin != options_.cors_origin &&
+         (scheme == std::string_view::npos || !is_here(origin.substr(scheme + 3)));
+}
+
 std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Route* route) const {
   const std::string_view path = Canonical(head.path());
   if (route != nullptr && route->open) {
     return std::nullopt;
   }
   if (options_.keys.empty()) {
-    if (IsInternal(path) && !head.peer_is_loopback) {
-      return Error{Code::kPermissionDenied, "without keys, " + std::string(path) +
-                                                " answers on the loopback interface only"};
+    if (IsInternal(path) && (!head.peer_is_loopback || IsForeign(head))) {
+      return Error{Code::kPermissionDenied,
+                   "without keys, " + std::string(path) +
+                       " answers on the loopback interface only, under a name like localhost and "
+                       "not to pages of other sites"};
     }
     return std::nullopt;
   }
@@ -206,7 +228,8 @@ std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Rout
 
 // Names of replicas are for those who may ask for them too.
 bool Gateway::MaySeeRoutes(const Call& call) const {
-  return options_.keys.empty() ? call.request.peer_is_loopback : call.context.tenant.admin;
+  return options_.keys.empty() ? call.request.peer_is_loopback && !IsForeign(call.request)
+                               : call.context.tenant.admin;
 }
 
 RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
@@ -232,6 +255,13 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
   if (HasNeedlessBody(head)) {
     const Error error{Code::kPayloadTooLarge, head.method + " takes no body here"};
     return Refusal({head, nullptr, ContextOf(head), ""}, error, HttpStatusOf(error));
+  }
+  if (head.headers.Get("via").value_or("").find(own_name_) != std::string_view::npos) {
+    const Error error{Code::kUpstreamError,
+                      "this request has been here before: an upstream of this server leads back to "
+                      "it"};
+    constexpr int kLoopDetected = 508;
+    return Refusal({head, nullptr, ContextOf(head), ""}, error, kLoopDetected);
   }
   const Route* route = FindPath(Routes(), Canonical(head.path()));
   const bool taken = route != nullptr && Takes(*route, head.method);
@@ -283,10 +313,40 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
     (this->*route->handler)(call);
     return;
   }
-  WorkQueue& work = call->request.body.size() >= kLargeBodyBytes ? large_work_ : work_;
-  if (!work.Push([this, call, handler = route->handler] { (this->*handler)(call); })) {
+  RunLater(call, route->handler);
+}
+
+void Gateway::RunLater(const std::shared_ptr<Call>& call, Handler handler) {
+  const bool large = call->request.body.size() >= kLargeBodyBytes;
+  if (large) {
+    call->held = large_bodies_.Take(call->request.body.size());
+  }
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  call->response->OnClientGone([gone](const Error&) { gone->store(true); });
+  const bool pushed = (!large || call->held != nullptr) &&
+                      (large ? large_work_ : work_).Push([this, call, gone, handler] {
+                        if (gone->load()) {  // it waited too long
+                          constexpr int kClientGone = 499;
+                          ExchangeEnd end;
+                          end.status = kClientGone;
+                          LogAccess(*call, end);
+                          return;
+                        }
+                        (this->*handler)(call);
+                      });
+  if (!pushed) {
     Refuse(*call, {Code::kUnavailable, "too many requests are being prepared", "", 0, 1});
   }
+}
+
+std::shared_ptr<const Json> Gateway::Keep(Call& call, Json document) {
+  struct Kept {
+    Json document;
+    std::shared_ptr<const void> held;
+  };
+  const auto kept =
+      std::make_shared<const Kept>(Kept{std::move(document), std::exchange(call.held, nullptr)});
+  return {kept, &kept->document};
 }
 
 net::HttpResponse Gateway::OnFault(const net::HttpFault& fault) {
@@ -437,7 +497,7 @@ void Gateway::Chat(std::shared_ptr<Call> call) {
     Refuse(*call, document.error());
     return;
   }
-  auto shared = std::make_shared<const Json>(*std::move(document));
+  const auto shared = Keep(*call, *std::move(document));
   Generate(std::move(call), wire::DecodeChatRequest(*shared), shared);
 }
 
@@ -447,7 +507,7 @@ void Gateway::Completions(std::shared_ptr<Call> call) {
     Refuse(*call, document.error());
     return;
   }
-  auto shared = std::make_shared<const Json>(*std::move(document));
+  const auto shared = Keep(*call, *std::move(document));
   Generate(std::move(call), wire::DecodeCompletionRequest(*shared), shared);
 }
 
@@ -471,7 +531,7 @@ void Gateway::Pass(std::shared_ptr<Call> call, wire::Surface surface) {
     Refuse(*call, document.error());
     return;
   }
-  auto shared = std::make_shared<const Json>(*std::move(document));
+  const auto shared = Keep(*call, *std::move(document));
   Generate(std::move(call), wire::DecodePassedRequest(*shared, surface), shared);
 }
 
@@ -525,6 +585,9 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     call->context.maybe_body =
         std::make_shared<const std::string>(std::exchange(call->request.body, {}));
     call->context.client_headers = WithoutCredentials(call->request.headers);
+    const std::string_view via = call->request.headers.Get("via").value_or("");
+    call->context.client_headers.Set(
+        "via", (via.empty() ? "" : std::string(via) + ", ") + "1.1 " + own_name_);
   }
   const auto prepared = Prepare(turn, std::move(document), card->get(),
                                 driver_.capabilities()->context_length, call->context);

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "driver/engine_driver.h"
 #include "fleet/fleet_driver.h"
+#include "gateway/byte_budget.h"
 #include "gateway/exchange.h"
 #include "gateway/keys.h"
 #include "gateway/prepare.h"
@@ -34,6 +35,7 @@ struct GatewayOptions {
   // Exactly this origin, or "*", may call from a browser; empty: none.
   std::string cors_origin;
   size_t prepare_threads = 1;
+  size_t large_bodies_bytes_max = kLargeBodiesBytesMax;
   int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
   std::string kv_event_sources;    // JSON that GET /kv_event_sources answers; empty: 404
   // The driver, where it is a fleet: for /v1/fak/fleet. Null: it is none.
@@ -64,6 +66,8 @@ class Gateway final : public net::HttpHandler {
     RequestContext context;
     std::string model;       // for the access log
     bool generates = false;  // it has tokens to tell of
+    std::shared_ptr<const void> held =
+        {};  // of the budget for large bodies, until its document has it
   };
 
  public:
@@ -82,6 +86,10 @@ class Gateway final : public net::HttpHandler {
  private:
   RequestContext ContextOf(const net::HttpRequest& request) const;
   bool MaySeeRoutes(const Call& call) const;
+  bool IsForeign(const net::HttpRequest& head) const;
+  void RunLater(const std::shared_ptr<Call>& call, Handler handler);
+  // The document, which takes with it what the call held of the budget.
+  static std::shared_ptr<const Json> Keep(Call& call, Json document);
   std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
   void Answer(Call& call, int status, std::string body,
               std::string_view content_type = "application/json");
@@ -151,6 +159,8 @@ class Gateway final : public net::HttpHandler {
   const Clock& clock_;
   RandomSource& random_;
   const int64_t started_s_;
+  const std::string own_name_;  // in Via
+  ByteBudget large_bodies_;
   std::atomic<bool> draining_{false};
   // Last: their threads use the members above. Large bodies have their own, so that small ones wait
   // neither for them nor beside them.

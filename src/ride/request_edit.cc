@@ -119,6 +119,10 @@ wire::HttpHeaders EditHeaders(const Adapter& adapter, const UpstreamPolicy& poli
   if (policy.rank && !adapter.rank_header.empty()) {
     headers.Set(adapter.rank_header, std::to_string(*policy.rank));
   }
+  // By which a server knows that it has seen a request before: a fleet that leads back to itself.
+  if (const auto via = prepared.client_headers.Get("via")) {
+    headers.Add("via", std::string(*via));
+  }
   for (const auto& [name, value] : prepared.client_headers) {
     const std::string& given = name;
     const auto same = [&given](std::string_view each) { return EqualsIgnoringCase(each, given); };

@@ -1,0 +1,104 @@
+// Who is answered, and what is refused before it costs anything.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "gateway/test_support.h"
+
+namespace fak::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class GuardsTest : public GatewayTest {};
+
+// A page of another site can make a browser send a plain POST to this machine, and a name of its
+// own may lead here.
+TEST_F(GuardsTest, WithoutKeysInternalRoutesAreForThisMachineAlone) {
+  Start();
+  const auto status = [this](net::HttpHeaders headers) {
+    return Ask("GET", "/v1/fak/load", "", std::move(headers)).status;
+  };
+  EXPECT_EQ(status({}), 200);
+  for (const char* host : {"localhost", "LOCALHOST:8000", "127.0.0.1", "127.8.9.1:1", "[::1]:80"}) {
+    EXPECT_EQ(status({{"host", host}}), 200) << host;
+  }
+  for (const char* host : {"evil.example", "evil.example:8000", "127.0.0.1.evil.example",
+                           "localhost.evil.example", "192.0.2.1", ""}) {
+    EXPECT_EQ(status({{"host", host}}), 403) << host;
+  }
+  EXPECT_EQ(status({{"origin", "http://localhost:3000"}}), 200);
+  EXPECT_EQ(status({{"origin", "http://evil.example"}}), 403);
+  EXPECT_EQ(status({{"origin", "null"}}), 403);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"origin", "http://evil.example"}}).status,
+            200)
+      << "others are as open as ever";
+}
+
+TEST_F(GuardsTest, AnOriginThatMayCallMayCallInternalRoutes) {
+  GatewayOptions options;
+  options.cors_origin = "https://desk.example";
+  Start(std::move(options));
+  EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://desk.example"}}).status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://evil.example"}}).status, 403);
+}
+
+TEST_F(GuardsTest, AnyOriginIsNotMeantForInternalRoutes) {
+  GatewayOptions options;
+  options.cors_origin = "*";
+  Start(std::move(options));
+  EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://evil.example"}}).status, 403);
+}
+
+TEST_F(GuardsTest, ARequestThatComesBackIsALoop) {
+  Start();
+  Ask("POST", "/v1/chat/completions", kChat, {{"via", "1.1 other"}});
+  const std::string via(driver_.prepared_->client_headers.Get("via").value_or(""));
+  EXPECT_THAT(via, StartsWith("1.1 other, 1.1 fak-"));
+  const net::HttpResponse back = Ask("POST", "/v1/chat/completions", kChat, {{"via", via}});
+  EXPECT_EQ(back.status, 508);
+  EXPECT_THAT(back.body, HasSubstr("leads back to it"));
+}
+
+TEST(ByteBudget, GivesBackWhatIsLetGo) {
+  ByteBudget budget(10);
+  auto six = budget.Take(6);
+  EXPECT_NE(six, nullptr);
+  EXPECT_EQ(budget.Take(5), nullptr);
+  const auto four = budget.Take(4);
+  EXPECT_NE(four, nullptr);
+  EXPECT_EQ(budget.Take(1), nullptr);
+  auto copy = six;
+  six = nullptr;
+  EXPECT_EQ(budget.Take(6), nullptr);
+  copy = nullptr;
+  EXPECT_NE(budget.Take(6), nullptr);
+}
+
+TEST_F(GuardsTest, LargeBodiesAreBoundedTogether) {
+  constexpr size_t kBody = 300 * 1024;
+  GatewayOptions options;
+  options.large_bodies_bytes_max = 3 * kBody;
+  Start(std::move(options));
+  const std::string chat =
+      R"({"messages":[{"role":"user","content":")" + std::string(kBody - 100, 'a') + R"("}]})";
+  std::vector<std::shared_ptr<const driver::Prepared>> open;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", chat).status, 200);
+    open.push_back(driver_.prepared_);
+  }
+  const net::HttpResponse refused = Ask("POST", "/v1/chat/completions", chat);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.Get("retry-after"), "1");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).status, 200) << "small ones don't count";
+  driver_.prepared_ = nullptr;
+  open.clear();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", chat).status, 200);
+}
+
+}  // namespace
+}  // namespace fak::gateway
