@@ -488,6 +488,12 @@ void RaiseDescriptorLimit() {
   }
 }
 
+// nohup(1) started us: the terminal's end isn't ours.
+bool IgnoresHangUp() {
+  struct sigaction action = {};
+  return sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
   RaiseDescriptorLimit();
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
@@ -502,8 +508,12 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
   Latch first_signal;
   Latch second_signal;
   std::atomic<bool> stop{false};
-  const SignalWatcher watcher(
-      {SIGTERM, SIGINT}, [&](int) { (stop.exchange(true) ? second_signal : first_signal).Set(); });
+  const bool stays = IgnoresHangUp();
+  const SignalWatcher watcher({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
+    if (number != SIGHUP || !stays) {
+      (stop.exchange(true) ? second_signal : first_signal).Set();
+    }
+  });
   LogOptions log;
   TRY_ASSIGN(log.level, ParseLogLevel(flags.log_level));
   log.json = flags.log_format == "json";

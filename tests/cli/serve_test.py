@@ -175,11 +175,22 @@ class Serve(support.CliTest):
         self.assertIn("the file is empty: download it again", self.refused(cut))
 
     def test_a_signal_ends_it_well(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             server = self.start("serve", self.model, "--port", "0", "--shutdown-settle", "0")
             self.assertIn("http://127.0.0.1:", self.line_of(server, "is ready on"))
             server.send_signal(number)
             self.assertEqual(server.wait(support.PATIENCE_S), 0)
+
+    def test_it_outlives_its_terminal_where_nohup_says_so(self):
+        server = self.start("serve", self.model, "--port", "0", "--shutdown-settle", "0",
+                            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        url = re.search(r"http://[^ ]+", self.line_of(server, "is ready on"))[0]
+        server.send_signal(signal.SIGHUP)
+        for _ in range(20):
+            with urllib.request.urlopen(url + "/ready", timeout=60) as answer:
+                self.assertEqual(answer.status, 200)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(support.PATIENCE_S), 0)
 
     def test_open_requests_are_said_and_ended_by_a_second_signal(self):
         server = self.start("serve", self.model, "--port", "0", "--isa", "scalar", "--threads", "1")
