@@ -45,6 +45,10 @@ void Relay::Feed(std::string_view bytes) {
     body_ += bytes;
     return;
   }
+  // Until an event comes this may be no stream: a plain document, which says what went wrong.
+  if (!has_event_ && body_.size() + bytes.size() <= limits::kUpstreamErrorBytesMax) {
+    body_ += bytes;
+  }
   const Status fed =
       splitter_.Feed(bytes, [this](const wire::SseEvent& event) { TakeEvent(event); });
   if (!fed) {
@@ -55,6 +59,9 @@ void Relay::Feed(std::string_view bytes) {
 void Relay::TakeEvent(const wire::SseEvent& event) {
   if (ended_) {
     return;
+  }
+  if (!std::exchange(has_event_, true)) {
+    body_ = {};
   }
   if (event.data == "[DONE]") {
     Conclude();
@@ -111,6 +118,10 @@ void Relay::Finish() {
   }
   if (options_.streamed) {
     splitter_.Finish([this](const wire::SseEvent& event) { TakeEvent(event); });
+    if (const auto document = has_event_ ? Json() : ParseJson(body_).value_or(Json());
+        IsErrorDocument(document)) {
+      Fail(ErrorUnder200(document, body_, options_.key));
+    }
   } else {
     TakeWhole();
   }

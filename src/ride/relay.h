@@ -63,7 +63,8 @@ class Relay {
   const Options options_;
   const std::unique_ptr<AnswerReader> reader_;
   wire::SseSplitter splitter_;
-  std::string body_;  // of a whole answer
+  std::string body_;  // of a whole answer; of a stream, what came before its first event
+  bool has_event_ = false;
   bool ended_ = false;
   bool succeeded_ = false;
 };

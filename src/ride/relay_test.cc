@@ -124,6 +124,19 @@ TEST(Relay, AStreamCutBeforeItsFinishReasonIsAnError) {
   }
 }
 
+TEST(Relay, APlainErrorInsteadOfAStreamKeepsItsWords) {
+  const std::string_view plain =
+      R"({"error":{"message":"no such adapter","type":"NotFoundError","code":404}})";
+  for (size_t cut = 0; cut <= plain.size(); ++cut) {
+    const auto got = RelayOn(wire::Surface::kChat, plain, cut);
+    ASSERT_TRUE(got->error_) << cut;
+    EXPECT_THAT(got->error_->detail, HasSubstr("no such adapter"));
+    EXPECT_EQ(got->ends_, 1);
+  }
+  EXPECT_THAT(RelayOn(wire::Surface::kChat, R"({"choices":[]})", 3)->error_->detail,
+              HasSubstr("ended without"));
+}
+
 TEST(Relay, WhatBreaksAfterTheAnswerIsWholeTakesNothingBack) {
   const size_t whole = kStream.find("data: {\"choices\":[],");
   for (size_t end = 0; end <= kStream.size(); ++end) {
