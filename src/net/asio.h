@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/version.hpp>
 #include <boost/asio/write.hpp>
 
 namespace fak::net {
@@ -20,5 +21,10 @@ namespace fak::net {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
+
+// Of a loop's own context, and not of whatever executor, which would be asked at each operation.
+using Executor = asio::io_context::executor_type;
+using Socket = asio::basic_stream_socket<tcp, Executor>;
+using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 }  // namespace fak::net

@@ -58,6 +58,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
         connection_->stream.socket(), found,
         [self = shared_from_this()](error_code error, const tcp::endpoint&) {
           if (!error) {
+            self->connection_->stream.OnConnected();
             self->connection_->stream.socket().set_option(tcp::no_delay(true), error);
           }
           if (error) {

@@ -19,7 +19,7 @@ namespace fak::net {
 // operation or its user holds it.
 struct ClientConnection {
   ClientConnection(asio::io_context& context, Origin to)
-      : origin(std::move(to)), resolver(context), stream(tcp::socket(context)) {}
+      : origin(std::move(to)), resolver(context), stream(Socket(context)) {}
 
   // Whether the upstream has closed it, or said something that nobody asked for, since it was used
   // last. A system call.

@@ -15,7 +15,8 @@ struct EventLoop::Impl {
   // Declared in the order in which they depend on each other: callbacks that the context drops
   // when it goes may own timers.
   TimerWheel wheel;
-  asio::io_context context{1};  // 1: one thread runs it
+  // One thread runs it and has all of its sockets to itself, so theirs need no lock.
+  asio::io_context context{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   asio::steady_timer system_timer;
   LoopThread thread;

@@ -29,7 +29,7 @@ constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 constexpr int kUnsentBytesMax = 128 * 1024;
 
 // Fails when the connection is gone already.
-bool SetOptions(tcp::socket& socket) {
+bool SetOptions(Socket& socket) {
   error_code error;
   socket.set_option(tcp::no_delay(true), error);
   return !error && setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT,
@@ -51,11 +51,11 @@ std::string HttpDate(int64_t unix_seconds) {
   return text.data();
 }
 
-Status OpenAcceptor(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool share_port) {
+Status OpenAcceptor(Acceptor& acceptor, const tcp::endpoint& endpoint, bool share_port) {
   error_code error;
   acceptor.open(endpoint.protocol(), error);
   if (!error) {
-    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    acceptor.set_option(Acceptor::reuse_address(true), error);
   }
   const int on = 1;
   if (!error && share_port &&
@@ -111,7 +111,7 @@ void HttpServer::Impl::Accept() {
   if (stopped || draining) {
     return;
   }
-  acceptor_.async_accept([self = shared_from_this()](const error_code& error, tcp::socket socket) {
+  acceptor_.async_accept([self = shared_from_this()](const error_code& error, Socket socket) {
     if (self->stopped || self->draining) {
       return;
     }
@@ -127,7 +127,7 @@ void HttpServer::Impl::Accept() {
   });
 }
 
-void HttpServer::Impl::OnAccepted(tcp::socket socket) {
+void HttpServer::Impl::OnAccepted(Socket socket) {
   error_code error;
   const tcp::endpoint peer = socket.remote_endpoint(error);
   if (connections_.size() >= options.limits.connections_max) {
@@ -140,6 +140,7 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
   accepted_total.fetch_add(1, std::memory_order_relaxed);
   connections_open.fetch_add(1, std::memory_order_relaxed);
   Stream stream = tls ? Stream(std::move(socket), *tls) : Stream(std::move(socket));
+  stream.OnConnected();
   const auto connection =
       std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), peer);
   connections_.emplace(connection.get(), connection);

@@ -332,11 +332,11 @@ void ServerConnection::Linger() {
     stream_.tls_stream().async_shutdown([self = shared_from_this()](const error_code&) {
       if (self->state_ == State::kLingering) {
         error_code ignored_too;
-        self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored_too);
+        self->stream_.socket().shutdown(Socket::shutdown_send, ignored_too);
       }
     });
   } else {
-    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    stream_.socket().shutdown(Socket::shutdown_send, ignored);
   }
   MaybeRead();
 }

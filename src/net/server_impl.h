@@ -42,11 +42,11 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   std::atomic<uint64_t> faults_total{0};
 
  private:
-  void OnAccepted(tcp::socket socket);
+  void OnAccepted(Socket socket);
   void CloseAll(const Error& why);
   void MaybeDrained();
 
-  tcp::acceptor acceptor_;
+  Acceptor acceptor_;
   std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections_;
   Timer accept_again_;
   Timer drain_deadline_;

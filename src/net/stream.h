@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "net/asio.h"
+#include "net/plain_read.h"
 
 namespace fak::net {
 
@@ -15,33 +16,47 @@ namespace fak::net {
 // may be open at a time. Loop thread only.
 class Stream {
  public:
-  using Tls = asio::ssl::stream<tcp::socket>;
+  using Tls = asio::ssl::stream<Socket>;
 
-  explicit Stream(tcp::socket socket) : stream_(std::move(socket)) {}
+  explicit Stream(Socket socket) : stream_(std::move(socket)) {}
   // `context` must outlive the stream.
-  Stream(tcp::socket socket, asio::ssl::context& context)
+  Stream(Socket socket, asio::ssl::context& context)
       : stream_(std::in_place_type<Tls>, std::move(socket), context) {}
 
   // Turns a connected plain stream into one with TLS; the handshake is still to be made.
   void StartTls(asio::ssl::context& context) {
-    tcp::socket plain = std::move(std::get<tcp::socket>(stream_));
+    Socket plain = std::move(std::get<Socket>(stream_));
     stream_.emplace<Tls>(std::move(plain), context);
   }
 
   // Back to plain, when a handshake showed that the client never began one.
   void StopTls() {
-    tcp::socket plain = std::move(std::get<Tls>(stream_).next_layer());
-    stream_.emplace<tcp::socket>(std::move(plain));
+    Socket plain = std::move(std::get<Tls>(stream_).next_layer());
+    stream_.emplace<Socket>(std::move(plain));
   }
 
   bool tls() const { return std::holds_alternative<Tls>(stream_); }
   Tls& tls_stream() { return std::get<Tls>(stream_); }
-  tcp::socket& socket() {
-    return tls() ? std::get<Tls>(stream_).next_layer() : std::get<tcp::socket>(stream_);
+  Socket& socket() {
+    return tls() ? std::get<Tls>(stream_).next_layer() : std::get<Socket>(stream_);
+  }
+
+  // Once connected: lets plain reads do with one system call (plain_read.h).
+  void OnConnected() {
+#ifdef FAK_NET_READS_KNOW_REST
+    knows_rest_ = AskForRest(socket());
+#endif
   }
 
   template <class Handler>
   void AsyncRead(asio::mutable_buffer buffer, Handler&& handler) {
+#ifdef FAK_NET_READS_KNOW_REST
+    if (knows_rest_ && !tls()) {
+      Socket& plain = std::get<Socket>(stream_);
+      plain.async_read_some(PlainReadBuffer(buffer, plain), std::forward<Handler>(handler));
+      return;
+    }
+#endif
     std::visit([&](auto& s) { s.async_read_some(buffer, std::forward<Handler>(handler)); },
                stream_);
   }
@@ -73,7 +88,10 @@ class Stream {
   }
 
  private:
-  std::variant<tcp::socket, Tls> stream_;
+  std::variant<Socket, Tls> stream_;
+#ifdef FAK_NET_READS_KNOW_REST
+  bool knows_rest_ = false;
+#endif
 };
 
 }  // namespace fak::net

@@ -75,7 +75,7 @@ Result<std::unique_ptr<asio::ssl::context>> MakeClientContext(const TlsClientOpt
   return context;
 }
 
-Status SetTlsPeer(asio::ssl::stream<tcp::socket>& stream, const std::string& host,
+Status SetTlsPeer(asio::ssl::stream<Socket>& stream, const std::string& host,
                   const TlsClientOptions& options) {
   SSL* const ssl = stream.native_handle();
   error_code not_numeric;

@@ -16,7 +16,7 @@ namespace fak::net {
 
 // Prepares a client's stream for the handshake with `host`: the name it asks for, and the name
 // that the certificate must have.
-[[nodiscard]] Status SetTlsPeer(asio::ssl::stream<tcp::socket>& stream, const std::string& host,
+[[nodiscard]] Status SetTlsPeer(asio::ssl::stream<Socket>& stream, const std::string& host,
                                 const TlsClientOptions& options);
 
 // What an Asio error says, with OpenSSL's own words where it is one of its.
