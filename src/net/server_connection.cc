@@ -11,7 +11,7 @@ namespace fak::net {
 namespace {
 
 constexpr size_t kHeadReadBytes = 4 * 1024;
-constexpr size_t kBodyReadBytes = 64 * 1024;
+constexpr size_t kBodyReadBytes = 32 * 1024;
 // A client that only says how much will come gets no more memory than this for it; who sends half
 // of this gets the rest.
 constexpr uint64_t kBodyReserveBytes = 1024 * 1024;

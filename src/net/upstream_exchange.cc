@@ -15,7 +15,7 @@ constexpr size_t kReadBytes = 16 * 1024;
 constexpr size_t kJoinedBodyBytes = 64 * 1024;
 // Of a larger one at a time: the kernel would take megabytes in one call, and everybody else on the
 // loop would wait for their copy.
-constexpr size_t kWriteBytes = 128 * 1024;
+constexpr size_t kWriteBytes = 32 * 1024;
 constexpr int kInterimResponsesMax = 16;  // 1xx
 
 bool IsSafe(std::string_view method) {
