@@ -3,6 +3,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -102,6 +103,28 @@ JsonView JsonView::Find(std::string_view key) const {
     }
   }
   return found;
+}
+
+void JsonView::FindEach(std::span<const std::string_view> keys, std::span<JsonView> found) const {
+  if (tree_ != nullptr) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      found[i] = Find(keys[i]);
+    }
+    return;
+  }
+  std::fill(found.begin(), found.end(), JsonView());
+  dom::object object;
+  if (!on_tape_ || ElementAt(place_).get_object().get(object)) {
+    return;
+  }
+  for (auto member = object.begin(); member != object.end(); ++member) {
+    const std::string_view key = member.key();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] == key) {
+        found[i] = JsonView(std::bit_cast<Place>(member.value()));
+      }
+    }
+  }
 }
 
 JsonView::Iterator JsonView::begin() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/json.h"
@@ -33,6 +34,15 @@ class JsonView {
   std::optional<int64_t> AsInt() const;  // as Json's; nullopt unless a number
   // As Json's: the last member of that name.
   JsonView Find(std::string_view key) const;
+  // Find() of each key, in one walk over the members. `found` has room for as many.
+  void FindEach(std::span<const std::string_view> keys, std::span<JsonView> found) const;
+  // The same, for `const auto [a, b] = view.FindEach({"a", "b"})`.
+  template <size_t N>
+  std::array<JsonView, N> FindEach(const std::string_view (&keys)[N]) const {
+    std::array<JsonView, N> found;
+    FindEach(keys, found);
+    return found;
+  }
   // The elements of an array; of anything else none.
   Iterator begin() const;
   Iterator end() const;

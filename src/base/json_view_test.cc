@@ -81,6 +81,17 @@ TEST_P(JsonViewTest, FindsTheLastMemberOfAName) {
   EXPECT_FALSE(view.Find("a").Find("c")) << "a number has no members";
 }
 
+TEST_P(JsonViewTest, FindsSeveralMembersInOneWalk) {
+  const JsonView view = View(R"({"a":1,"b":{"c":"x"},"a":2,"ab":3})");
+  const auto [a, absent, b] = view.FindEach({"a", "z", "b"});
+  EXPECT_EQ(a.AsInt(), 2);
+  EXPECT_FALSE(absent);
+  EXPECT_EQ(b.Find("c").string(), "x");
+  const auto [none] = a.FindEach({"c"});
+  EXPECT_FALSE(none) << "a number has no members";
+  EXPECT_FALSE(JsonView().FindEach({"a"})[0]);
+}
+
 TEST_P(JsonViewTest, WalksAnArrayAndNothingElse) {
   const JsonView view = View(R"({"list":[1,"two",null],"none":[],"text":"x"})");
   int count = 0;

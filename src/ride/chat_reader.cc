@@ -37,8 +37,7 @@ int32_t CachedByTimings(const JsonView& document) {
 }
 
 // Says nothing where the engine says nonsense: what isn't known isn't 0.
-void Report(const JsonView& document, AnswerReader::Emit emit) {
-  const JsonView usage = ObjectAt(document, "usage");
+void Report(const JsonView& document, const JsonView& usage, AnswerReader::Emit emit) {
   if (!usage || IsNonsense(usage, "prompt_tokens") || IsNonsense(usage, "completion_tokens")) {
     return;
   }
@@ -62,15 +61,17 @@ class ChatReader final : public AnswerReader {
   explicit ChatReader(bool streamed) : streamed_(streamed) {}
 
   Status Take(const JsonView& document, Emit emit) override {
-    for (const JsonView choice : ArrayAt(document, "choices")) {
+    const auto [choices, usage] = document.FindEach({"choices", "usage"});
+    for (const JsonView choice : ArrayOf(choices)) {
       TRY(TakeChoice(choice, emit));
     }
-    Report(document, emit);
+    Report(document, ObjectOf(usage), emit);
     return {};
   }
 
   bool IsUsageOnly(const JsonView& document) const override {
-    return ArrayAt(document, "choices").empty() && ObjectAt(document, "usage");
+    const auto [choices, usage] = document.FindEach({"choices", "usage"});
+    return ArrayOf(choices).empty() && usage.is_object();
   }
 
   bool complete() const override {
@@ -82,8 +83,9 @@ class ChatReader final : public AnswerReader {
 
  private:
   Status TakeChoice(const JsonView& choice, Emit emit) {
-    const JsonView said = choice.Find("index");
-    const int32_t index = !said || said.is_null() ? 0 : IntAt(choice, "index", -1);
+    const auto [said, said_delta, plain_text, token_ids, said_reason] = choice.FindEach(
+        {"index", streamed_ ? "delta" : "message", "text", "token_ids", "finish_reason"});
+    const int32_t index = !said || said.is_null() ? 0 : IntOf(said, -1);
     if (index < 0 || index >= kAnswerChoicesMax) {
       return Fail(Code::kUpstreamError,
                   "the upstream sent a choice with the index " +
@@ -91,24 +93,24 @@ class ChatReader final : public AnswerReader {
                                         : "of another kind than a number"));
     }
     bool& finished = finished_[index];
-    const JsonView delta = ObjectAt(choice, streamed_ ? "delta" : "message");
-    std::string reasoning = StringAt(delta, "reasoning_content");
-    if (reasoning.empty()) {
-      reasoning = StringAt(delta, "reasoning");  // vLLM's and mlx-lm's name
+    const JsonView delta = ObjectOf(said_delta);
+    // The second is vLLM's and mlx-lm's name.
+    const auto [reasoning_content, reasoning, content, tool_calls] =
+        delta.FindEach({"reasoning_content", "reasoning", "content", "tool_calls"});
+    const std::string_view thought =
+        reasoning_content.string().empty() ? reasoning.string() : reasoning_content.string();
+    if (!thought.empty()) {
+      emit(wire::ReasoningDelta{index, std::string(thought)});
     }
-    if (!reasoning.empty()) {
-      emit(wire::ReasoningDelta{index, std::move(reasoning)});
-    }
-    wire::TextDelta text{
-        index, delta ? StringAt(delta, "content") : StringAt(choice, "text"), {}, {}};
-    for (const JsonView token : ArrayAt(choice, "token_ids")) {
+    wire::TextDelta text{index, std::string((delta ? content : plain_text).string()), {}, {}};
+    for (const JsonView token : ArrayOf(token_ids)) {
       text.tokens.push_back(static_cast<int32_t>(token.AsInt().value_or(0)));
     }
     if (!text.text.empty() || !text.tokens.empty()) {
       emit(std::move(text));
     }
-    TRY(TakeToolCalls(index, ArrayAt(delta, "tool_calls"), emit));
-    const std::string reason = StringAt(choice, "finish_reason");
+    TRY(TakeToolCalls(index, ArrayOf(tool_calls), emit));
+    const std::string_view reason = said_reason.string();
     if (!reason.empty() && !finished) {
       finished = true;
       emit(wire::Finish{index, ReasonOf(reason), {}, {}});
@@ -141,7 +143,7 @@ class DocumentReader final : public AnswerReader {
 
   Status Take(const JsonView& document, Emit emit) override {
     complete_ = static_cast<bool>(document.Find(member_));
-    Report(document, emit);
+    Report(document, ObjectAt(document, "usage"), emit);
     return {};
   }
   bool complete() const override { return complete_; }

@@ -49,11 +49,15 @@ inline std::string StringAt(const JsonView& object, std::string_view key) {
   return std::string(object.Find(key).string());
 }
 
-inline int32_t IntAt(const JsonView& object, std::string_view key, int32_t absent) {
-  const auto number = object.Find(key).AsInt();
+inline int32_t IntOf(const JsonView& value, int32_t absent) {
+  const auto number = value.AsInt();
   const bool fits = number && *number >= std::numeric_limits<int32_t>::min() &&
                     *number <= std::numeric_limits<int32_t>::max();
   return fits ? static_cast<int32_t>(*number) : absent;
+}
+
+inline int32_t IntAt(const JsonView& object, std::string_view key, int32_t absent) {
+  return IntOf(object.Find(key), absent);
 }
 
 inline int32_t CountAt(const JsonView& object, std::string_view key, int32_t absent) {
@@ -61,14 +65,18 @@ inline int32_t CountAt(const JsonView& object, std::string_view key, int32_t abs
   return count < 0 ? absent : count;
 }
 
-inline JsonView ObjectAt(const JsonView& object, std::string_view key) {
-  const JsonView value = object.Find(key);
+inline JsonView ObjectOf(const JsonView& value) {
   return value.is_object() ? value : JsonView();
 }
+inline JsonView ObjectAt(const JsonView& object, std::string_view key) {
+  return ObjectOf(object.Find(key));
+}
 
-inline JsonView ArrayAt(const JsonView& object, std::string_view key) {
-  const JsonView value = object.Find(key);
+inline JsonView ArrayOf(const JsonView& value) {
   return value.is_array() ? value : JsonView();
+}
+inline JsonView ArrayAt(const JsonView& object, std::string_view key) {
+  return ArrayOf(object.Find(key));
 }
 
 }  // namespace fak::ride

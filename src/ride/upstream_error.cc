@@ -139,13 +139,13 @@ Error UpstreamError(int status, std::string_view body, std::string_view key) {
 }
 
 bool IsErrorDocument(const JsonView& document) {
-  const JsonView error = document.Find("error");
-  const std::string_view object = document.Find("object").string();
+  const auto [error, said_object, type] = document.FindEach({"error", "object", "type"});
+  const std::string_view object = said_object.string();
   if (error && !error.is_null()) {
     // A response of the Responses surface has an "error" of its own beside its status.
     return object != "response";
   }
-  return object == "error" || document.Find("type").string() == "error";
+  return object == "error" || type.string() == "error";
 }
 
 Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key) {
