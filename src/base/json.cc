@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace fak {
 namespace {
@@ -26,6 +28,20 @@ std::string NumberToText(T value) {
 // Characters that can't stand in a string literal as they are.
 bool NeedsEscape(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+}
+
+// Of eight characters at once. A byte less than another, and a byte that is zero, without a branch:
+// Mycroft's tests, in "Bit Twiddling Hacks" (Anderson).
+bool NoneNeedsEscape(const char* eight) {
+  constexpr uint64_t kOnes = 0x0101010101010101u;
+  constexpr uint64_t kHighs = 0x8080808080808080u;
+  uint64_t word = 0;
+  std::memcpy(&word, eight, sizeof word);
+  const uint64_t quote = word ^ (kOnes * '"');
+  const uint64_t backslash = word ^ (kOnes * '\\');
+  const uint64_t found = ((word - kOnes * 0x20) & ~word) | ((quote - kOnes) & ~quote) |
+                         ((backslash - kOnes) & ~backslash);
+  return (found & kHighs) == 0;
 }
 
 void AppendEscape(std::string& out, char c) {
@@ -257,6 +273,9 @@ void AppendJsonString(std::string& out, std::string_view text) {
   out += '"';
   size_t copied = 0;
   for (size_t i = 0; i < text.size(); ++i) {
+    while (text.size() - i > sizeof(uint64_t) && NoneNeedsEscape(text.data() + i)) {
+      i += sizeof(uint64_t);
+    }
     if (NeedsEscape(text[i])) {
       out.append(text, copied, i - copied);
       AppendEscape(out, text[i]);

@@ -161,6 +161,22 @@ TEST(Json, ComparesNumbersByTextOrValue) {
   EXPECT_NE(*ParseJson("1"), *ParseJson("\"1\""));
 }
 
+TEST(Json, EscapesWhatMustBeWhereverItStands) {
+  for (size_t at = 0; at < 40; ++at) {
+    for (const char c : {'"', '\\', '\n', '\x01', '\x1F', '\0'}) {
+      std::string text(40, at % 2 == 0 ? '\x7F' : ' ');
+      text.replace(20, 6, "\xC3\xA9 !#[");
+      text[at] = c;
+      const Result<Json> back = ParseJson(Json(text).Dump());
+      if (at == 20 || at == 21) {
+        continue;  // half a character is left there
+      }
+      ASSERT_TRUE(back.has_value()) << at;
+      EXPECT_EQ(back->string(), text) << at;
+    }
+  }
+}
+
 TEST(JsonWriter, PlacesCommasAndEscapes) {
   std::string out;
   JsonWriter writer(out);
