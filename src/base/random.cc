@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/hex.h"
@@ -15,10 +16,37 @@
 namespace fak {
 namespace {
 
+constexpr size_t kEntropyCallMax = 256;  // getentropy's own bound
+
+// Little is asked for at a time, two ids a request: taken from the kernel for many, and each byte
+// is given out once and forgotten.
+class Stock {
+ public:
+  static constexpr size_t kTakenMax = 32;  // at a time
+  void Take(std::span<unsigned char> out) {
+    if (bytes_.size() - at_ < out.size()) {
+      CHECK(getentropy(bytes_.data(), bytes_.size()) == 0) << "the kernel gives no random bytes";
+      at_ = 0;
+    }
+    unsigned char* const from = bytes_.data() + at_;
+    std::memcpy(out.data(), from, out.size());
+    std::memset(from, 0, out.size());
+    at_ += out.size();
+  }
+
+ private:
+  std::array<unsigned char, kEntropyCallMax> bytes_;
+  size_t at_ = kEntropyCallMax;
+};
+
 class KernelRandom : public RandomSource {
  public:
   void Fill(std::span<unsigned char> out) override {
-    constexpr size_t kEntropyCallMax = 256;  // getentropy's own bound
+    if (out.size() <= Stock::kTakenMax) {
+      thread_local Stock stock;
+      stock.Take(out);
+      return;
+    }
     while (!out.empty()) {
       const size_t part = std::min(out.size(), kEntropyCallMax);
       CHECK(getentropy(out.data(), part) == 0) << "the kernel gives no random bytes";
