@@ -29,6 +29,7 @@ class Outcome:
             connection.request("POST", "/v1/completions", json.dumps({**ASKED, "stream": stream}))
             answer = connection.getresponse()
             self.route = answer.headers.get("x-fak-route")
+            self.request_id = answer.headers.get("x-request-id")
             body = answer.read().decode()
         finally:
             connection.close()
@@ -167,7 +168,8 @@ class Fleet(unittest.TestCase):
         outcome = Outcome(self.front.address, stream=False)
         name = outcome.route.split(";")[0]
         self.assertIn(name, "abc")
-        record = eventually(lambda: [each for each in self.front.access() if "route" in each], "the log has it")[-1]
+        [record] = eventually(lambda: [each for each in self.front.access() if each["request_id"] == outcome.request_id],
+                              "the log has it")
         self.assertEqual(record["upstream"], name)
         self.assertIn("next in turn", record["route"])
 
