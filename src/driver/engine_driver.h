@@ -198,7 +198,8 @@ class SlotControl {
 class RemoteTokenizer {
  public:
   virtual ~RemoteTokenizer() = default;
-  virtual void Tokenize(std::string text,
+  // model: as the client named it; empty: the only one.
+  virtual void Tokenize(std::string model, std::string text,
                         std::function<void(Result<std::vector<int32_t>>)> done) = 0;
 };
 

@@ -69,10 +69,7 @@ Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
   }
   // Nobody overtakes those who wait.
   const bool waits = bounded_ && (queued_.load() > 0 || IsFull(*request));
-  Status placed = waits ? Enqueue(request) : Place(*request, std::nullopt);
-  if (!placed && !waits && bounded_ && request->attempts() == 0 && IsFull(*request)) {
-    placed = Enqueue(request);
-  }
+  const Status placed = waits ? Enqueue(request) : Place(*request, std::nullopt);
   if (!placed) {
     Ended(*request, {-1, -1});
   }
@@ -83,6 +80,12 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
   for (;;) {
     Result<Chosen> chosen = Choose(request);
     if (!chosen) {
+      const bool full = bounded_ && chosen.error().code == Code::kResourceExhausted;
+      if (full && !request.cancelled()) {
+        request.NoteError(maybe_before);
+        Status waits = Enqueue(request.shared_from_this());
+        return waits || !maybe_before ? waits : Status(Fail(*std::move(maybe_before)));
+      }
       return Fail(maybe_before ? *std::move(maybe_before) : std::move(chosen).error());
     }
     FleetReplica& replica = chosen->attempt->replica();
@@ -281,7 +284,7 @@ bool Dispatcher::HasElsewhere(const FleetRequest& request) const {
   const int64_t now_ns = clock_.NowNs();
   return std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
     return Serves(*replica, request.turn()) && !request.Tried(replica->id()) &&
-           replica->Look(now_ns).tier <= Tier::kSecond && replica->HasRoom();
+           replica->Look(now_ns).tier <= Tier::kSecond;
   });
 }
 
@@ -300,6 +303,17 @@ void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {
   if (!feeds_.empty()) {
     feeds_[replica.id()]->Clear();
   }
+}
+
+void Dispatcher::OnNothingComputed(const FleetReplica& replica, const FleetRequest& request,
+                                   int64_t cached_tokens) {
+  const std::vector<std::vector<uint64_t>> prompts = request.UnitKeys();
+  if (!has_choice() || prompts.size() != 1) {
+    return;  // of several prompts the tokens are told together
+  }
+  const auto held = static_cast<size_t>(cached_tokens) / kv::kUnitTokens;
+  const std::span<const uint64_t> keys = prompts.front();
+  index_.DropUnconfirmed(replica.id(), keys.subspan(std::min(held, keys.size())));
 }
 
 void Dispatcher::OnLeft(const FleetReplica& replica, const FleetRequest& request,

@@ -78,13 +78,18 @@ class Dispatcher {
 
   // For requests and their attempts.
   // Gives it to a replica that hasn't had it, and to the next where one refuses it at once. On
-  // error it is nobody's; maybe_before: the error where nobody is left, of an attempt before.
+  // error it is nobody's; maybe_before: the error where nobody is left, of an attempt before. Where
+  // those that are left have no room it waits for one.
   [[nodiscard]] Status Place(FleetRequest& request, std::optional<Error> maybe_before);
   // Whether a request that failed may be tried at another replica, which is taken off the budget.
   bool MayTryElsewhere(const FleetRequest& request);
   // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
   void OnLeft(const FleetReplica& replica, const FleetRequest& request, int64_t cached_tokens,
               const wire::Usage& usage);
+  // Before that: nothing shows that it computed the prompt, so it doesn't hold what it was given
+  // for having been sent it, beyond the cached_tokens that it had before.
+  void OnNothingComputed(const FleetReplica& replica, const FleetRequest& request,
+                         int64_t cached_tokens);
   // Whether there is more than one replica.
   bool has_choice() const { return replicas_.size() > 1; }
   // It has ended. Once, before its sink is told.

@@ -52,11 +52,14 @@ std::vector<std::shared_ptr<FleetRequest>> Dispatcher::TakeWaiting(
 }
 
 std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
-  // What waits has been nowhere yet, so who could take it hangs on these alone.
+  // Who could take what has been nowhere yet hangs on these alone.
   std::map<std::pair<std::string_view, wire::Surface>, bool> full;
   const std::lock_guard lock(mutex_);
   const auto id = queue_.Pop([this, &full](AdmissionQueue::Id each) {
     const FleetRequest& request = *waiting_.at(each);
+    if (request.attempts() > 0) {
+      return !IsFull(request);
+    }
     const auto [found, is_new] =
         full.try_emplace({request.turn().model, request.turn().surface}, false);
     if (is_new) {
@@ -82,10 +85,7 @@ void Dispatcher::Pump() {
 
 void Dispatcher::PumpAll() {
   while (const std::shared_ptr<FleetRequest> next = TakeFitting()) {
-    Status placed = Place(*next, std::nullopt);
-    if (!placed && next->attempts() == 0 && !next->cancelled() && IsFull(*next)) {
-      placed = Enqueue(next);  // somebody was quicker
-    }
+    Status placed = Place(*next, next->last_error());
     if (!placed) {
       next->Fail(std::move(placed).error(), std::nullopt);
     }

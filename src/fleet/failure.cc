@@ -4,7 +4,7 @@ namespace fak::fleet {
 
 FailureReading ReadFailure(const Error& error, const FailureContext& context) {
   if (context.deadline_over) {
-    return {Verdict::kNothing, false};
+    return {context.kept_silent ? Verdict::kFailed : Verdict::kNothing, false};
   }
   constexpr int kNotFound = 404;
   switch (error.code) {

@@ -10,6 +10,7 @@ struct FailureContext {
   bool reached = true;         // somebody was there to connect to
   bool lists_model = false;    // the replica says that it serves what was asked for
   bool deadline_over = false;  // the request's own
+  bool kept_silent = false;    // the replica had it for most of its time, and gave nothing
 };
 
 struct FailureReading {

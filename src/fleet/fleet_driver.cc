@@ -248,15 +248,45 @@ driver::RemoteTokenizer* FleetDriver::maybe_tokenizer() {
   return any ? this : nullptr;
 }
 
-void FleetDriver::Tokenize(std::string text,
+void FleetDriver::Tokenize(std::string model, std::string text,
                            std::function<void(Result<std::vector<int32_t>>)> done) {
+  std::vector<driver::RemoteTokenizer*> ready;
+  std::vector<driver::RemoteTokenizer*> others;
+  const bool alone = dispatcher_.replicas().size() == 1;
   for (const auto& replica : dispatcher_.replicas()) {
-    if (driver::RemoteTokenizer* tokenizer = replica->driver().maybe_tokenizer()) {
-      tokenizer->Tokenize(std::move(text), std::move(done));
-      return;
+    driver::RemoteTokenizer* tokenizer = replica->driver().maybe_tokenizer();
+    if (tokenizer != nullptr && (alone || replica->ListsModel(model))) {
+      const bool well = replica->driver().Load().ready && !replica->draining();
+      (well ? ready : others).push_back(tokenizer);
     }
   }
-  done(Fail(Code::kUnsupported, "no upstream has a tokenizer to ask"));
+  ready.insert(ready.end(), others.begin(), others.end());
+  if (ready.empty()) {
+    done(Fail(Code::kUnsupported, "no upstream with this model has a tokenizer to ask", "model"));
+    return;
+  }
+  TokenizeAtFirst(std::move(ready), std::move(model), std::move(text), std::move(done));
+}
+
+void FleetDriver::TokenizeAtFirst(std::vector<driver::RemoteTokenizer*> tokenizers,
+                                  std::string model, std::string text,
+                                  std::function<void(Result<std::vector<int32_t>>)> done) {
+  driver::RemoteTokenizer* const first = tokenizers.front();
+  tokenizers.erase(tokenizers.begin());
+  if (tokenizers.empty()) {
+    first->Tokenize(std::move(model), std::move(text), std::move(done));
+    return;
+  }
+  first->Tokenize(model, text,
+                  [tokenizers = std::move(tokenizers), model, text,
+                   done = std::move(done)](Result<std::vector<int32_t>> tokens) mutable {
+                    if (tokens || tokens.error().upstream_status != 0) {
+                      done(std::move(tokens));
+                      return;
+                    }
+                    TokenizeAtFirst(std::move(tokenizers), std::move(model), std::move(text),
+                                    std::move(done));
+                  });
 }
 
 }  // namespace fak::fleet

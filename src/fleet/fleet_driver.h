@@ -74,7 +74,8 @@ class FleetDriver final : public driver::EngineDriver,
                  std::function<void(std::vector<driver::SleepOutcome>)> done) override;
   void ActOnSlot(driver::SlotRequest request,
                  std::function<void(std::vector<driver::SlotOutcome>)> done) override;
-  void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
+  void Tokenize(std::string model, std::string text,
+                std::function<void(Result<std::vector<int32_t>>)> done) override;
 
   // What that member, by its place, is asked for, as clients name it. Before: what it lists.
   void SetModels(size_t member, std::vector<std::string> models);
@@ -91,6 +92,10 @@ class FleetDriver final : public driver::EngineDriver,
   void Tick() { dispatcher_.Tick(); }
 
  private:
+  // At the first of them; where it fails for its own fault, at the next.
+  static void TokenizeAtFirst(std::vector<driver::RemoteTokenizer*> tokenizers, std::string model,
+                              std::string text,
+                              std::function<void(Result<std::vector<int32_t>>)> done);
   void Run();
 
   Dispatcher dispatcher_;

@@ -498,7 +498,88 @@ TEST_F(FleetDriverTest, GivesUpWithTheRequestsDeadline) {
   Fail(a(), Code::kDeadlineExceeded);
   EXPECT_EQ(sink->failure().code, Code::kDeadlineExceeded);
   EXPECT_EQ(b().admitted(), 0);
+  EXPECT_EQ(StatusOf(0).failures, 1u) << "it had all of that time, and gave nothing";
+}
+
+TEST_F(FleetDriverTest, BlamesNoReplicaForTimeThatWasSpentElsewhere) {
+  Make(1, {}, {{.max_concurrency = 1}});
+  Ask("before");
+  auto prepared = MakePrepared("r");
+  prepared->deadline_ns = clock_.NowNs() + 100 * kNsPerMs;
+  const auto sink = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(fleet_->Admit(prepared, sink));
+  clock_.AdvanceMs(90);  // in the queue
+  a().Answer();
+  clock_.AdvanceMs(10);
+  Fail(a(), Code::kDeadlineExceeded);
+  EXPECT_EQ(sink->failure().code, Code::kDeadlineExceeded);
   EXPECT_EQ(StatusOf(0).failures, 0u);
+}
+
+// A wedged replica, or one that refuses a prompt, has computed nothing of it.
+TEST_F(FleetDriverTest, CreditsNobodyWithAPromptThatCameToNothing) {
+  Make(2);
+  const auto ask = [this](const char* id) {
+    auto prepared = MakePrepared(id);
+    prepared->prompts.front().unit_keys = {1, 2, 3, 4, 5};
+    prepared->deadline_ns = clock_.NowNs() + 10 * kNsPerMs;
+    const auto sink = std::make_shared<RecordingSink>();
+    EXPECT_TRUE(fleet_->Admit(prepared, sink));
+    return sink;
+  };
+  ask("times out");
+  EXPECT_THAT(ask("beside it")->why(), HasSubstr("a 1 (backlog 100, cached 80)"))
+      << "while it is open, others follow it";
+  b().Answer();
+  clock_.AdvanceMs(10);
+  Fail(a(), Code::kDeadlineExceeded);
+  EXPECT_THAT(ask("refused")->why(), HasSubstr("a 0 (backlog 0, cached 0)"));
+  Fail(a(), Code::kContextTooLong, 400);
+  const auto third = ask("left");
+  EXPECT_THAT(third->why(), HasSubstr("a 0 (backlog 0, cached 0)"));
+  fleet_->Cancel("left");
+  const auto answered = ask("answered");
+  EXPECT_THAT(answered->why(), HasSubstr("a 0 (backlog 0, cached 0)"));
+  a().Answer();
+  EXPECT_THAT(ask("next")->why(), HasSubstr("a 0 (backlog 0, cached 80)"));
+  Fail(a(), Code::kContextTooLong, 400);
+  EXPECT_THAT(ask("last")->why(), HasSubstr("a 0 (backlog 0, cached 80)"))
+      << "what it had before stays";
+}
+
+TEST_F(FleetDriverTest, WaitsForAnotherReplicaWhereAllOthersAreFull) {
+  Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
+  const auto first = Ask("1");
+  const auto second = Ask("2");
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(first->ends(), 0);
+  EXPECT_EQ(fleet_->Describe().queued_requests, 1);
+  b().Answer();
+  EXPECT_THAT(first->workers(), ElementsAre("a", "b"));
+  b().Answer();
+  EXPECT_EQ(first->text(), "b");
+  EXPECT_EQ(second->text(), "b");
+}
+
+TEST_F(FleetDriverTest, TokenizesWhereTheModelIsAndSomebodyIsUp) {
+  Make(3);
+  fleet_->SetModels(0, {"x"});
+  fleet_->SetModels(1, {"y"});
+  fleet_->SetModels(2, {"y"});
+  const auto by = [this](const std::string& model) {
+    std::string who;
+    fleet_->Tokenize(model, "text", [&who](const Result<std::vector<int32_t>>& tokens) {
+      who = tokens ? std::string(1, static_cast<char>(tokens->front())) : tokens.error().detail;
+    });
+    return who;
+  };
+  EXPECT_EQ(by("x"), "a");
+  EXPECT_EQ(by("y"), "b");
+  EXPECT_THAT(by("z"), HasSubstr("no upstream with this model"));
+  b().SetReady(false);
+  EXPECT_EQ(by("y"), "c");
+  ASSERT_TRUE(fleet_->DrainReplica("c"));
+  EXPECT_EQ(by("y"), "c") << "the one that is up, though it drains, after the one that isn't";
 }
 
 TEST_F(FleetDriverTest, BeginsABatchWithWhatIsPassedOn) {

@@ -58,6 +58,7 @@ FleetRequest::FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver:
       sink_(std::move(sink)),
       prompt_tokens_(PromptTokens(*prepared)),
       session_(SessionOf(*prepared)),
+      admitted_ns_(dispatcher.clock().NowNs()),
       prepared_(std::move(prepared)) {}
 
 std::shared_ptr<const driver::Prepared> FleetRequest::prepared() const {
@@ -100,6 +101,16 @@ int FleetRequest::attempts() const {
 bool FleetRequest::cancelled() const {
   const std::lock_guard lock(mutex_);
   return cancelled_;
+}
+
+std::optional<Error> FleetRequest::last_error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+void FleetRequest::NoteError(std::optional<Error> error) {
+  const std::lock_guard lock(mutex_);
+  last_error_ = std::move(error);
 }
 
 Status FleetRequest::GoTo(FleetReplica& replica) {
@@ -182,6 +193,7 @@ Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
       sink_(request_->sink()),
       dispatcher_(dispatcher),
       replica_(replica),
+      began_ns_(now_ns),
       cached_tokens_(cached_tokens),
       uncached_tokens_(request_->prompt_tokens() - cached_tokens),
       ticket_(replica.Begin(now_ns, uncached_tokens_)),
@@ -295,20 +307,27 @@ void Attempt::OnLast(const Error* maybe_error) {
 FailureReading Attempt::Read(const Error& error, bool reached) const {
   const std::string& model = request_->turn().model;
   const std::optional<int64_t>& deadline_ns = request_->deadline_ns();
+  const int64_t now_ns = dispatcher_.clock().NowNs();
   return ReadFailure(error,
                      {.reached = reached,
                       .lists_model = !model.empty() && replica_.ListsModel(model),
-                      .deadline_over = deadline_ns && dispatcher_.clock().NowNs() >= *deadline_ns});
+                      .deadline_over = deadline_ns && now_ns >= *deadline_ns,
+                      .kept_silent = in_backlog_.load() &&
+                                     2 * (now_ns - began_ns_) >= now_ns - request_->admitted_ns()});
 }
 
 void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage& usage) {
   if (left_.exchange(true)) {
     return;
   }
-  if (in_backlog_.exchange(false)) {
+  const bool silent = in_backlog_.exchange(false);
+  if (silent) {
     replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
   replica_.End(ticket_, verdict, dispatcher_.clock().NowNs(), maybe_error);
+  if (silent && verdict != Verdict::kAnswered) {
+    dispatcher_.OnNothingComputed(replica_, *request_, cached_tokens_);
+  }
   dispatcher_.OnLeft(replica_, *request_, cached_tokens_, usage);
 }
 

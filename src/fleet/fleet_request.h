@@ -32,6 +32,10 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   driver::EventSink& sink() const { return *sink_; }
   int64_t prompt_tokens() const { return prompt_tokens_; }
   const std::string& session() const { return session_; }
+  int64_t admitted_ns() const { return admitted_ns_; }
+  // What its last attempt failed with, for when nobody is left; nullopt: it had none.
+  std::optional<Error> last_error() const;
+  void NoteError(std::optional<Error> error);
 
   bool Tried(ReplicaId id) const;
   int attempts() const;
@@ -64,6 +68,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   const std::shared_ptr<driver::EventSink> sink_;
   const int64_t prompt_tokens_;
   const std::string session_;
+  const int64_t admitted_ns_;
 
   mutable std::mutex mutex_;                          // guards the members below
   std::shared_ptr<const driver::Prepared> prepared_;  // null: forgotten
@@ -71,6 +76,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   FleetReplica* maybe_replica_ = nullptr;
   std::weak_ptr<Attempt> attempt_;  // that its driver has taken
   std::vector<ReplicaId> tried_;
+  std::optional<Error> last_error_;
   bool cancelled_ = false;
 };
 
@@ -117,6 +123,7 @@ class Attempt final : public driver::EventSink {
   driver::EventSink& sink_;  // request_ keeps it
   Dispatcher& dispatcher_;
   FleetReplica& replica_;
+  const int64_t began_ns_;
   const int64_t cached_tokens_;
   const int64_t uncached_tokens_;
   const BreakerTicket ticket_;

@@ -19,7 +19,8 @@ namespace fak::fleet::test {
 // Takes requests and does nothing by itself; the test plays the engine.
 class ScriptedReplica final : public driver::EngineDriver,
                               public driver::CacheControl,
-                              public driver::SleepControl {
+                              public driver::SleepControl,
+                              public driver::RemoteTokenizer {
  public:
   struct Open {
     std::shared_ptr<const driver::Prepared> prepared;
@@ -90,6 +91,19 @@ class ScriptedReplica final : public driver::EngineDriver,
     const bool meant = request.worker.empty() || request.worker == name_;
     done(meant ? std::vector<driver::SleepOutcome>{{name_, std::string("slept")}}
                : std::vector<driver::SleepOutcome>());
+  }
+
+  driver::RemoteTokenizer* maybe_tokenizer() override { return this; }
+  // Gives the first byte of its name; away, an error.
+  void Tokenize(std::string /*model*/, std::string /*text*/,
+                std::function<void(Result<std::vector<int32_t>>)> done) override {
+    bool answers = false;
+    {
+      const std::lock_guard lock(mutex_);
+      answers = ready_;
+    }
+    done(answers ? Result<std::vector<int32_t>>(std::vector<int32_t>{name_.front()})
+                 : Fail(Code::kUnavailable, name_ + " is away"));
   }
 
   // What Admit() does before the request is open.

@@ -160,7 +160,14 @@ void Gateway::TokenizeRemotely(std::shared_ptr<Call> call, const Json& document)
                    "prompt"});
     return;
   }
-  tokenizer->Tokenize(text->string(), [this, call](Result<std::vector<int32_t>> tokens) {
+  const Json* named = document.Find("model");
+  const std::string model =
+      ShownModel(named != nullptr && named->is_string() ? named->string() : "");
+  if (const Status known = CheckModel(model); !known) {
+    Refuse(*call, known.error());
+    return;
+  }
+  tokenizer->Tokenize(model, text->string(), [this, call](Result<std::vector<int32_t>> tokens) {
     if (!tokens) {
       Refuse(*call, tokens.error());
       return;

@@ -81,7 +81,8 @@ class ScriptedDriver final : public driver::EngineDriver,
     evicted_ = std::move(request);
     done(outcomes_);
   }
-  void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override {
+  void Tokenize(std::string /*model*/, std::string text,
+                std::function<void(Result<std::vector<int32_t>>)> done) override {
     done(std::vector<int32_t>(text.size(), 7));
   }
 

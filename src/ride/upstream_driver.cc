@@ -614,7 +614,7 @@ driver::RemoteTokenizer* UpstreamDriver::maybe_tokenizer() {
   return known != nullptr && known->Has(Signal::kTokenizer) ? this : nullptr;
 }
 
-void UpstreamDriver::Tokenize(std::string text,
+void UpstreamDriver::Tokenize(std::string /*model*/, std::string text,
                               std::function<void(Result<std::vector<int32_t>>)> done) {
   const Adapter* engine = adapter();
   if (engine == nullptr || engine->tokenize == nullptr || draining_.load()) {

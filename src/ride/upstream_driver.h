@@ -89,7 +89,8 @@ class UpstreamDriver final : public driver::EngineDriver,
                  std::function<void(std::vector<driver::SleepOutcome>)> done) override;
   void ActOnSlot(driver::SlotRequest request,
                  std::function<void(std::vector<driver::SlotOutcome>)> done) override;
-  void Tokenize(std::string text, std::function<void(Result<std::vector<int32_t>>)> done) override;
+  void Tokenize(std::string model, std::string text,
+                std::function<void(Result<std::vector<int32_t>>)> done) override;
 
   const std::string& name() const { return spec_.name; }
   // How often it is asked whether it is there. Any thread.

@@ -125,7 +125,7 @@ TEST(UpstreamDriver, KeepsItsKeyFromClientsAndLogs) {
   }
   clean(Evict(*driver, driver::EvictGuarantee::kNone).at(0).report.error().detail);
   std::promise<std::string> detail;
-  driver->Tokenize("x", [&detail](const Result<std::vector<int32_t>>& tokens) {
+  driver->Tokenize("m", "x", [&detail](const Result<std::vector<int32_t>>& tokens) {
     detail.set_value(tokens.error().detail);
   });
   clean(detail.get_future().get());
@@ -492,7 +492,7 @@ TEST(UpstreamDriver, AsksTheEnginesTokenizer) {
   driver::RemoteTokenizer* tokenizer = driver->maybe_tokenizer();
   ASSERT_NE(tokenizer, nullptr);
   std::promise<Result<std::vector<int32_t>>> done;
-  tokenizer->Tokenize("Hello world", [&done](Result<std::vector<int32_t>> tokens) {
+  tokenizer->Tokenize("m", "Hello world", [&done](Result<std::vector<int32_t>> tokens) {
     done.set_value(std::move(tokens));
   });
   EXPECT_EQ(*done.get_future().get(), (std::vector<int32_t>{19556, 905}));
@@ -527,7 +527,7 @@ TEST(UpstreamDriver, ClientsRequestsLeaveRoomForItsOwnCalls) {
   EXPECT_TRUE(Eventually([&] { return upstream.all_asked().size() > asked + 3; }));
   EXPECT_TRUE(driver->Load().ready) << driver->Load().why_not;
   std::promise<Result<std::vector<int32_t>>> tokens;
-  driver->Tokenize("x", [&](Result<std::vector<int32_t>> got) { tokens.set_value(got); });
+  driver->Tokenize("m", "x", [&](Result<std::vector<int32_t>> got) { tokens.set_value(got); });
   EXPECT_TRUE(tokens.get_future().get());
 }
 

@@ -157,7 +157,7 @@ TEST_P(Engines, TokenizeWhereTheyHaveATokenizer) {
   ASSERT_EQ(driver->maybe_tokenizer() != nullptr, !path.empty());
   if (!path.empty()) {
     std::promise<Result<std::vector<int32_t>>> done;
-    driver->Tokenize("some words",
+    driver->Tokenize("m", "some words",
                      [&done](Result<std::vector<int32_t>> ids) { done.set_value(std::move(ids)); });
     EXPECT_EQ(*done.get_future().get(), (std::vector<int32_t>{7, 8}));
     EXPECT_THAT(upstream.Asked("POST " + path, "some words").body, HasSubstr("some words"));

@@ -68,6 +68,7 @@ bool SaysTooLong(const Said& said) {
 Code CodeOf(int status, const Said& said) {
   switch (status) {
     case 400: return SaysTooLong(said) ? Code::kContextTooLong : Code::kUpstreamError;
+    case 403: return Code::kPermissionDenied;  // perhaps of what the prompt says
     case 404:
       return said.message.empty() || said.message == "Not Found" ? Code::kUnsupported
                                                                  : Code::kUpstreamError;

@@ -21,7 +21,8 @@ namespace fak::ride {
 // 4xx keep their status for the client, but 401, 403 and 407, which speak of our credentials, not
 // of the client's. The code is for whoever decides about retries:
 //   429 kRateLimited; 503 and 529 kUnavailable (come back later); 408 and 504 kDeadlineExceeded;
-//   400 that says the prompt is too long kContextTooLong; everything else kUpstreamError.
+//   400 that says the prompt is too long kContextTooLong; 403 kPermissionDenied (it may be about
+//   what the prompt says); everything else kUpstreamError.
 // A 404 without a message, or with a router's own words, means that the engine doesn't serve the
 // path: kUnsupported.
 //
