@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 
 namespace fak::fleet {
 namespace {
+
+constexpr double kWeightLeast = 1e-3;
 
 Error Busy(std::string why, int retry_after_s) {
   Error error{Code::kResourceExhausted, std::move(why)};
@@ -16,13 +21,33 @@ Error Busy(std::string why, int retry_after_s) {
 
 }  // namespace
 
+AdmissionQueue::Waiting::iterator AdmissionQueue::FindDisplaceable(const Entry& entry) {
+  struct Group {
+    double share = 0;  // requests over weight
+    Waiting::iterator last;
+  };
+  std::map<std::pair<std::string_view, std::string_view>, Group> groups;
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
+    Group& group = groups[{at->second.tenant, at->second.model}];
+    group.share += 1 / std::max(at->second.weight, kWeightLeast);
+    group.last = at;
+  }
+  Group most{groups[{entry.tenant, entry.model}].share + 1 / std::max(entry.weight, kWeightLeast),
+             waiting_.end()};
+  for (const auto& [names, group] : groups) {
+    most = group.share > most.share ? group : most;
+  }
+  return most.last;
+}
+
 Result<AdmissionQueue::Id> AdmissionQueue::Push(const Entry& entry, int64_t now_ns) {
-  if (waiting_.size() >= length_max_) {
-    return Fail(Busy("every upstream has as many requests as it may, and " +
+  const bool full = waiting_.size() >= length_max_;
+  const auto displaced = full ? FindDisplaceable(entry) : waiting_.end();
+  if (full && displaced == waiting_.end()) {
+    return Fail(Busy("every upstream with this model has as many requests as it may, and " +
                          std::to_string(waiting_.size()) + " wait already",
                      RetryAfterS(now_ns)));
   }
-  constexpr double kWeightLeast = 1e-3;
   const double start = std::max(virtual_now_, finish_[entry.tenant]);
   const Place place{entry.priority, start, ++ids_};
   const double rate = RateAt(now_ns);
@@ -36,6 +61,10 @@ Result<AdmissionQueue::Id> AdmissionQueue::Push(const Entry& entry, int64_t now_
                "longer than it may take",
                RetryAfterS(now_ns)));
     }
+  }
+  if (full) {
+    displaced_ = displaced->first.id;
+    Erase(displaced);
   }
   finish_[entry.tenant] = start + entry.cost / std::max(entry.weight, kWeightLeast);
   waiting_.emplace(place, entry);

@@ -35,6 +35,32 @@ TEST(AdmissionQueue, TakesLowerPrioritiesFirst) {
   EXPECT_EQ(queue.Pop(Any), later);
 }
 
+TEST(AdmissionQueue, NobodyFillsItForAll) {
+  AdmissionQueue queue(4);
+  std::vector<AdmissionQueue::Id> ids;
+  for (int i = 0; i < 4; ++i) {
+    ids.push_back(*queue.Push({.tenant = "alice", .priority = -1}, 0));
+  }
+  EXPECT_FALSE(queue.Push({.tenant = "alice", .priority = -9}, 0)) << "it has the most itself";
+  EXPECT_FALSE(queue.TakeDisplaced());
+  ASSERT_TRUE(queue.Push({.tenant = "bob"}, 0));
+  EXPECT_EQ(queue.TakeDisplaced(), ids[3]);
+  EXPECT_FALSE(queue.TakeDisplaced());
+  ASSERT_TRUE(queue.Push({.tenant = "alice", .model = "other"}, 0)) << "so do models";
+  EXPECT_EQ(queue.TakeDisplaced(), ids[2]);
+  EXPECT_FALSE(queue.Push({.tenant = "bob"}, 0)) << "two each, and none";
+  EXPECT_EQ(queue.size(), 4u);
+}
+
+TEST(AdmissionQueue, WeightsCountWhereItIsFull) {
+  AdmissionQueue queue(4);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(queue.Push({.tenant = "heavy", .weight = 4}, 0));
+  }
+  EXPECT_FALSE(queue.Push({.tenant = "light", .weight = 1}, 0)) << "4 of weight 4 is its share";
+  EXPECT_TRUE(queue.Push({.tenant = "light", .weight = 2}, 0));
+}
+
 TEST(AdmissionQueue, PassesOverWhatDoesNotFit) {
   AdmissionQueue queue(10);
   const auto first = *queue.Push({}, 0);

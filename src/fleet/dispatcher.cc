@@ -67,8 +67,8 @@ Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
     }
     budget_.Deposit(clock_.NowNs());
   }
-  // Nobody overtakes those who wait.
-  const bool waits = bounded_ && (queued_.load() > 0 || IsFull(*request));
+  // What can begin overtakes nobody: those who wait, wait for others' room.
+  const bool waits = bounded_ && IsFull(*request);
   const Status placed = waits ? Enqueue(request) : Place(*request, std::nullopt);
   if (!placed) {
     Ended(*request, {-1, -1});

@@ -13,17 +13,24 @@ bool Dispatcher::IsFull(const FleetRequest& request) const {
 }
 
 Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
+  std::vector<std::shared_ptr<FleetRequest>> displaced;
+  int retry_after_s = 0;
   {
     const std::shared_ptr<const driver::Prepared> prepared = request->prepared();
     const std::lock_guard lock(mutex_);
     TRY_ASSIGN(
         const AdmissionQueue::Id id,
         queue_.Push({.tenant = prepared->tenant,
+                     .model = request->turn().model,
                      .weight = prepared->tenant_weight,
                      .priority = prepared->priority,
                      .cost = static_cast<double>(request->prompt_tokens()) + output_tokens_ + 1,
                      .deadline_ns = request->deadline_ns()},
                     clock_.NowNs()));
+    if (const auto lost = queue_.TakeDisplaced()) {
+      displaced = TakeWaiting({&*lost, 1});
+      retry_after_s = queue_.RetryAfterS(clock_.NowNs());
+    }
     const auto found = open_.find(request->id());
     if (found == open_.end() || stopping_.load()) {
       queue_.Remove(id);
@@ -32,6 +39,12 @@ Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
     found->second.maybe_waits = id;
     waiting_.emplace(id, request.get());
     queued_.store(queue_.size());
+  }
+  for (const std::shared_ptr<FleetRequest>& each : displaced) {
+    each->Fail({Code::kResourceExhausted,
+                "others, who had fewer requests waiting, needed this one's place in the queue", "",
+                0, retry_after_s},
+               std::nullopt);
   }
   Pump();  // room that came in between
   return {};

@@ -442,6 +442,20 @@ TEST_F(FleetDriverTest, LetsWaitOnlyWhatFindsNoRoom) {
   EXPECT_THAT(waits->workers(), ElementsAre("a"));
 }
 
+TEST_F(FleetDriverTest, AFullQueueIsNobodyElses) {
+  Make(2, {.queue_max = 2}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
+  b().SetModels({"other"});
+  Ask("1");
+  const auto second = Ask("2");
+  const auto third = Ask("3");
+  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
+  EXPECT_THAT(Ask("4", "other")->workers(), ElementsAre("b")) << "its replica is idle";
+  Ask("5", "other");
+  EXPECT_EQ(third->failure().code, Code::kResourceExhausted);
+  EXPECT_EQ(second->ends(), 0);
+  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
+}
+
 TEST_F(FleetDriverTest, EndsWhatWaits) {
   Make(1, {}, {{.max_concurrency = 1}});
   Ask("open");
