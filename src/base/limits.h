@@ -85,6 +85,7 @@ inline constexpr size_t kKvEventRanksMax = 64;      // data-parallel ranks of an
 inline constexpr size_t kResidencyReplicasMax = 4096;       // in the residency index
 inline constexpr size_t kResidencyBlocksMax = 1024 * 1024;  // of one replica, in pieces of a unit
 inline constexpr size_t kFleetQueueMax = 1024;  // requests that wait until a replica has room
+inline constexpr size_t kHeldAnswerBytesMax = 64 * 1024;  // before an answer's first content
 // Gateway
 inline constexpr size_t kPrepareQueueMax = 1024;   // requests that wait to be tokenised
 inline constexpr size_t kRequestIdBytesMax = 128;  // of a client's own x-request-id

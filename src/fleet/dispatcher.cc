@@ -333,7 +333,9 @@ void Dispatcher::OnLeft(const FleetReplica& replica, const FleetRequest& request
 }
 
 void Dispatcher::Ended(const FleetRequest& request, const wire::Usage& usage) {
-  constexpr double kKept = 0.95;  // of what was before: about the last 20 requests
+  constexpr double kKept = 0.95;        // of what was before: about the last 20 requests
+  constexpr double kOutlier = 4;        // times what is usual
+  constexpr double kUsualTokens = 256;  // of an answer, before any is known
   std::vector<std::function<void()>> idle;
   std::shared_ptr<FleetRequest> kept;  // until the lock is given back
   {
@@ -347,9 +349,10 @@ void Dispatcher::Ended(const FleetRequest& request, const wire::Usage& usage) {
       queue_.NoteEnd(clock_.NowNs());
     }
     if (usage.completion_tokens > 0) {
-      output_tokens_ = output_tokens_ == 0
-                           ? usage.completion_tokens
-                           : output_tokens_ * kKept + usage.completion_tokens * (1 - kKept);
+      // One that is far out, or lies, moves it little.
+      const double most = kOutlier * std::max(output_tokens_, kUsualTokens);
+      const double tokens = std::min<double>(usage.completion_tokens, most);
+      output_tokens_ = output_tokens_ == 0 ? tokens : output_tokens_ * kKept + tokens * (1 - kKept);
     }
     if (open_.empty()) {
       idle.swap(idle_);

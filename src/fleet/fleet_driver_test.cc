@@ -671,6 +671,64 @@ TEST_F(FleetDriverTest, CountsTheHitRate) {
   EXPECT_EQ(StatusOf(0).hit_rate, 0.25);
 }
 
+TEST_F(FleetDriverTest, HoldsBackAllThatComesBeforeTheFirstContent) {
+  Make(2);
+  const auto sink = Ask();
+  for (int i = 0; i < 20; ++i) {
+    a().Emit(wire::RawChunk{"role of a"});
+    a().Emit(wire::UsageReport{{.prompt_tokens = 100, .completion_tokens = 0}});
+  }
+  Fail(a(), Code::kUpstreamError);
+  b().Emit(wire::RawChunk{"role of b"});
+  b().Emit(wire::UsageReport{{.prompt_tokens = 100, .cached_tokens = 25}});
+  b().Answer();
+  ASSERT_EQ(sink->All<wire::RawChunk>().size(), 1u);
+  EXPECT_EQ(sink->All<wire::RawChunk>()[0].json, "role of b");
+  EXPECT_EQ(sink->All<wire::UsageReport>().size(), 1u);
+  EXPECT_EQ(sink->text(), "b");
+  EXPECT_EQ(StatusOf(1).hit_rate, 0.25) << "what was held back counts";
+}
+
+TEST_F(FleetDriverTest, HoldsBackNoMoreThanItMay) {
+  Make(2);
+  const auto sink = Ask();
+  a().Emit(wire::RawChunk{std::string(limits::kHeldAnswerBytesMax / 2, ' ')});
+  EXPECT_THAT(sink->All<wire::RawChunk>(), IsEmpty());
+  a().Emit(wire::RawChunk{std::string(limits::kHeldAnswerBytesMax / 2, ' ')});
+  EXPECT_EQ(sink->All<wire::RawChunk>().size(), 2u);
+  a().Answer();
+  EXPECT_EQ(sink->text(), "a");
+}
+
+// Shares are counted in tokens: what a tenant's next request costs is what answers were long.
+TEST_F(FleetDriverTest, BelievesNoUsageThatIsFarOut) {
+  Make(1, {}, {{.max_concurrency = 1}});
+  const auto ask = [this](const std::string& id, const std::string& tenant, size_t bytes) {
+    auto prepared = MakePrepared(id);
+    prepared->tenant = tenant;
+    prepared->prompts.front().text = std::string(bytes, 'x');
+    auto sink = std::make_shared<RecordingSink>();
+    EXPECT_TRUE(fleet_->Admit(prepared, sink));
+    return sink;
+  };
+  Ask("liar");
+  a().Emit(wire::TextDelta{0, "x", {}, {}});
+  a().Emit(wire::UsageReport{{.prompt_tokens = INT32_MAX, .completion_tokens = INT32_MAX}});
+  a().End("", wire::Done{});
+  Ask("open");
+  ask("large 1", "large", 80'000);
+  const auto large = ask("large 2", "large", 80'000);
+  ask("small 1", "small", 400);
+  ask("small 2", "small", 400);
+  const auto small = ask("small 3", "small", 400);
+  for (int i = 0; i < 4; ++i) {
+    a().Answer();
+  }
+  EXPECT_THAT(small->workers(), ElementsAre("a")) << "its share, by what its prompts cost";
+  EXPECT_THAT(large->workers(), IsEmpty());
+  a().Answer();
+}
+
 TEST_F(FleetDriverTest, AsksEverybodyToEvictAndToSleep) {
   Make(2);
   b().SetModels({"other"});

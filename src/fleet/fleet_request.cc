@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/limits.h"
 #include "fleet/dispatcher.h"
 #include "kv/unit_keys.h"
 
@@ -40,6 +41,16 @@ bool IsContent(const wire::Event& event) {
          std::holds_alternative<wire::ToolCallDelta>(event) ||
          std::holds_alternative<wire::PromptEcho>(event) ||
          std::holds_alternative<wire::Finish>(event);
+}
+
+int64_t Sequences(const FleetRequest& request) {
+  const size_t prompts = std::max<size_t>(request.prepared()->prompts.size(), 1);
+  return static_cast<int64_t>(prompts) * std::max(request.turn().n, 1);
+}
+
+size_t HeldBytes(const wire::Event& event) {
+  const auto* chunk = std::get_if<wire::RawChunk>(&event);
+  return sizeof(event) + (chunk == nullptr ? 0 : chunk->json.size() + chunk->type.size());
 }
 
 bool EndsOrCounts(const wire::Event& event) {
@@ -196,6 +207,7 @@ Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
       began_ns_(now_ns),
       cached_tokens_(cached_tokens),
       uncached_tokens_(request_->prompt_tokens() - cached_tokens),
+      sequences_(Sequences(*request_)),
       ticket_(replica.Begin(now_ns, uncached_tokens_)),
       holds_chunks_(request_->turn().surface == wire::Surface::kChat ||
                     request_->turn().surface == wire::Surface::kCompletion) {}
@@ -216,13 +228,13 @@ void Attempt::OnEvent(wire::Event event) noexcept {
 
 // Of other surfaces what comes before the content keeps the client's connection alive.
 bool Attempt::KeepsBack(const wire::Event& event) const {
-  constexpr size_t kHeldMax = 8;
-  if (held_.size() >= kHeldMax) {
+  if (held_bytes_ + HeldBytes(event) > limits::kHeldAnswerBytesMax) {
     return false;
   }
   return std::holds_alternative<wire::UpstreamHeaders>(event) ||
          std::holds_alternative<wire::Started>(event) ||
-         (holds_chunks_ && std::holds_alternative<wire::RawChunk>(event));
+         (holds_chunks_ && (std::holds_alternative<wire::RawChunk>(event) ||
+                            std::holds_alternative<wire::UsageReport>(event)));
 }
 
 void Attempt::OnHeldEvent(wire::Event event) {
@@ -245,6 +257,7 @@ void Attempt::OnHeldEvent(wire::Event event) {
     return;
   }
   if (KeepsBack(event)) {
+    held_bytes_ += HeldBytes(event);
     held_.push_back(std::move(event));
     return;
   }
@@ -267,7 +280,7 @@ void Attempt::PassOnHeld() {
     sink_.BeginBatch();
   }
   for (wire::Event& event : std::exchange(held_, {})) {
-    sink_.OnEvent(std::move(event));
+    OnPassedEvent(std::move(event));
   }
 }
 
@@ -296,12 +309,25 @@ void Attempt::NoteContent() {
 
 // Counted before the client hears of it, so that one that has its answer finds nothing open.
 void Attempt::OnLast(const Error* maybe_error) {
+  usage_ = Believable(usage_);
   replica_.TakeUsage(usage_);
   Leave(maybe_error == nullptr
             ? Verdict::kAnswered
             : Read(*maybe_error, /*reached=*/replica_.driver().Load().ready).verdict,
         maybe_error, usage_);
   dispatcher_.Ended(*request_, usage_);
+}
+
+// An engine's figures steer what others get: none is beyond what fits in its context.
+wire::Usage Attempt::Believable(wire::Usage usage) const {
+  const int64_t context = replica_.driver().capabilities()->context_length;
+  if (context > 0) {
+    const auto most = static_cast<int32_t>(std::min<int64_t>(context * sequences_, INT32_MAX));
+    usage.prompt_tokens = std::min(usage.prompt_tokens, most);
+    usage.completion_tokens = std::min(usage.completion_tokens, most);
+  }
+  usage.cached_tokens = std::min(usage.cached_tokens, usage.prompt_tokens);
+  return usage;
 }
 
 FailureReading Attempt::Read(const Error& error, bool reached) const {

@@ -81,9 +81,9 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
 };
 
 // One try of a request at one replica: the sink that its driver gets. Until the first content it
-// holds back the little that came (headers, a start, a chunk with a role), so that another replica
-// can take over as if nothing had been; from then on events go straight through, without a lock.
-// Hot path: bench/e2e.
+// holds back the little that came (headers, a start, chunks without content), so that another
+// replica can take over as if nothing had been; from then on events go straight through, without a
+// lock. Hot path: bench/e2e.
 class Attempt final : public driver::EventSink {
  public:
   // Counted at the replica from here on.
@@ -115,6 +115,7 @@ class Attempt final : public driver::EventSink {
   void PassOnHeld();
   void NoteContent();
   void OnLast(const Error* maybe_error);
+  wire::Usage Believable(wire::Usage usage) const;
   FailureReading Read(const Error& error, bool reached) const;
   // Of the replica's counts; once.
   void Leave(Verdict verdict, const Error* maybe_error, const wire::Usage& usage = {-1, -1});
@@ -126,6 +127,7 @@ class Attempt final : public driver::EventSink {
   const int64_t began_ns_;
   const int64_t cached_tokens_;
   const int64_t uncached_tokens_;
+  const int64_t sequences_;  // prompts, each as often as it is answered
   const BreakerTicket ticket_;
   const bool holds_chunks_;
   std::atomic<Phase> phase_{Phase::kHeld};
@@ -138,6 +140,7 @@ class Attempt final : public driver::EventSink {
   bool in_batch_ = false;
   bool batch_told_ = false;
   std::vector<wire::Event> held_;
+  size_t held_bytes_ = 0;
   wire::Usage usage_{-1, -1};
 };
 
