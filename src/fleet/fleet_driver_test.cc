@@ -3,75 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fleet/test_support.h"
+#include "fleet/fleet_driver_fixture.h"
 
 namespace fak::fleet {
 namespace {
 
-using test::MakePrepared;
-using test::RecordingSink;
-using test::ScriptedReplica;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-
-class FleetDriverTest : public ::testing::Test {
- protected:
-  // Replicas "a", "b" ...
-  void Make(size_t count, DispatchOptions dispatch = {}, std::vector<ReplicaOptions> options = {}) {
-    std::vector<FleetMember> members;
-    options.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      options[i].name = std::string(1, static_cast<char>('a' + i));
-      auto replica = std::make_unique<ScriptedReplica>(options[i].name);
-      replicas_.push_back(replica.get());
-      members.push_back({options[i], std::move(replica)});
-    }
-    fleet_ = std::make_unique<FleetDriver>(
-        std::move(members),
-        FleetOptions{.policy = std::make_unique<test::InOrder>(), .dispatch = dispatch}, clock_,
-        random_);
-    fleet_->Tick();
-  }
-  ScriptedReplica& a() { return *replicas_[0]; }
-  ScriptedReplica& b() { return *replicas_[1]; }
-
-  std::shared_ptr<RecordingSink> Ask(const std::string& id = "r", const std::string& model = "m") {
-    auto sink = std::make_shared<RecordingSink>();
-    const Status admitted = fleet_->Admit(MakePrepared(id, model), sink);
-    EXPECT_TRUE(admitted) << admitted.error().detail;
-    return sink;
-  }
-  Error Refusal(const std::string& model = "m") {
-    const auto sink = std::make_shared<RecordingSink>();
-    const Status admitted = fleet_->Admit(MakePrepared("refused", model), sink);
-    EXPECT_FALSE(admitted);
-    EXPECT_EQ(sink->ends(), 0);
-    return admitted ? Error{} : admitted.error();
-  }
-  ReplicaStatus StatusOf(size_t i) { return fleet_->Describe().replicas[i]; }
-  void Fail(ScriptedReplica& replica, Code code, int upstream_status = 0, int retry_after_s = 0) {
-    replica.End("", wire::Failed{{code, "it failed", "", upstream_status, retry_after_s}});
-  }
-  void TearDown() override {
-    if (fleet_ == nullptr) {
-      return;
-    }
-    fleet_->Stop();
-    const FleetStatus status = fleet_->Describe();
-    EXPECT_EQ(status.open_requests, 0);
-    for (const ReplicaStatus& replica : status.replicas) {
-      EXPECT_EQ(replica.in_flight, 0) << replica.name;
-      EXPECT_EQ(replica.backlog_tokens, 0) << replica.name;
-    }
-  }
-
-  FakeClock clock_;
-  FakeRandom random_;
-  std::vector<ScriptedReplica*> replicas_;
-  std::unique_ptr<FleetDriver> fleet_;
-};
 
 TEST_F(FleetDriverTest, GoesToWhoServesTheModel) {
   Make(2);
@@ -409,72 +349,6 @@ TEST_F(FleetDriverTest, SendsNothingNewToOneThatDrains) {
   EXPECT_EQ(fleet_->DrainReplica("nobody").error().code, Code::kNotFound);
 }
 
-TEST_F(FleetDriverTest, HasNoMoreOpenAtAReplicaThanItMay) {
-  Make(2, {.queue_max = 2}, {{.max_concurrency = 1}, {.max_concurrency = 2}});
-  for (const char* id : {"1", "2", "3"}) {
-    Ask(id);
-  }
-  EXPECT_EQ(a().open(), 1u);
-  EXPECT_EQ(b().open(), 2u);
-  const auto fourth = Ask("4");
-  const auto fifth = Ask("5");
-  EXPECT_THAT(fourth->workers(), IsEmpty());
-  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
-  const Error full = Refusal();
-  EXPECT_EQ(full.code, Code::kResourceExhausted);
-  EXPECT_GT(full.retry_after_s, 0);
-  a().Answer();
-  EXPECT_THAT(fourth->workers(), ElementsAre("a"));
-  EXPECT_EQ(a().open(), 1u);
-  b().Answer();
-  EXPECT_THAT(fifth->workers(), ElementsAre("b"));
-  EXPECT_EQ(fleet_->Describe().queued_requests, 0);
-}
-
-TEST_F(FleetDriverTest, LetsWaitOnlyWhatFindsNoRoom) {
-  Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
-  b().SetModels({"other"});
-  Ask("1");
-  const auto waits = Ask("2");
-  EXPECT_THAT(waits->workers(), IsEmpty());
-  EXPECT_THAT(Ask("3", "other")->workers(), ElementsAre("b"));
-  a().End("", wire::Failed{{Code::kUpstreamError, "bad", "", 400}});
-  EXPECT_THAT(waits->workers(), ElementsAre("a"));
-}
-
-TEST_F(FleetDriverTest, AFullQueueIsNobodyElses) {
-  Make(2, {.queue_max = 2}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
-  b().SetModels({"other"});
-  Ask("1");
-  const auto second = Ask("2");
-  const auto third = Ask("3");
-  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
-  EXPECT_THAT(Ask("4", "other")->workers(), ElementsAre("b")) << "its replica is idle";
-  Ask("5", "other");
-  EXPECT_EQ(third->failure().code, Code::kResourceExhausted);
-  EXPECT_EQ(second->ends(), 0);
-  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
-}
-
-TEST_F(FleetDriverTest, EndsWhatWaits) {
-  Make(1, {}, {{.max_concurrency = 1}});
-  Ask("open");
-  const auto cancelled = Ask("cancelled");
-  fleet_->Cancel("cancelled");
-  EXPECT_EQ(cancelled->failure().code, Code::kCancelled);
-  auto prepared = MakePrepared("overdue");
-  prepared->deadline_ns = clock_.NowNs() + 10 * kNsPerMs;
-  const auto overdue = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(fleet_->Admit(prepared, overdue));
-  clock_.AdvanceMs(10);
-  fleet_->Tick();
-  EXPECT_EQ(overdue->failure().code, Code::kDeadlineExceeded);
-  const auto stopped = Ask("stopped");
-  fleet_->Stop();
-  EXPECT_EQ(stopped->failure().code, Code::kUnavailable);
-  EXPECT_EQ(a().admitted(), 1);
-}
-
 TEST_F(FleetDriverTest, CancelsARequestWhereverItIs) {
   Make(2);
   const auto placed = Ask("placed");
@@ -515,21 +389,6 @@ TEST_F(FleetDriverTest, GivesUpWithTheRequestsDeadline) {
   EXPECT_EQ(StatusOf(0).failures, 1u) << "it had all of that time, and gave nothing";
 }
 
-TEST_F(FleetDriverTest, BlamesNoReplicaForTimeThatWasSpentElsewhere) {
-  Make(1, {}, {{.max_concurrency = 1}});
-  Ask("before");
-  auto prepared = MakePrepared("r");
-  prepared->deadline_ns = clock_.NowNs() + 100 * kNsPerMs;
-  const auto sink = std::make_shared<RecordingSink>();
-  ASSERT_TRUE(fleet_->Admit(prepared, sink));
-  clock_.AdvanceMs(90);  // in the queue
-  a().Answer();
-  clock_.AdvanceMs(10);
-  Fail(a(), Code::kDeadlineExceeded);
-  EXPECT_EQ(sink->failure().code, Code::kDeadlineExceeded);
-  EXPECT_EQ(StatusOf(0).failures, 0u);
-}
-
 // A wedged replica, or one that refuses a prompt, has computed nothing of it.
 TEST_F(FleetDriverTest, CreditsNobodyWithAPromptThatCameToNothing) {
   Make(2);
@@ -559,20 +418,6 @@ TEST_F(FleetDriverTest, CreditsNobodyWithAPromptThatCameToNothing) {
   Fail(a(), Code::kContextTooLong, 400);
   EXPECT_THAT(ask("last")->why(), HasSubstr("a 0 (backlog 0, cached 80)"))
       << "what it had before stays";
-}
-
-TEST_F(FleetDriverTest, WaitsForAnotherReplicaWhereAllOthersAreFull) {
-  Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
-  const auto first = Ask("1");
-  const auto second = Ask("2");
-  Fail(a(), Code::kUpstreamError);
-  EXPECT_EQ(first->ends(), 0);
-  EXPECT_EQ(fleet_->Describe().queued_requests, 1);
-  b().Answer();
-  EXPECT_THAT(first->workers(), ElementsAre("a", "b"));
-  b().Answer();
-  EXPECT_EQ(first->text(), "b");
-  EXPECT_EQ(second->text(), "b");
 }
 
 TEST_F(FleetDriverTest, TokenizesWhereTheModelIsAndSomebodyIsUp) {
