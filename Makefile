@@ -10,7 +10,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 # CI refuses warnings; a newer compiler than ours must not stop a user. What is wrong goes to stderr.
-CONFIGURE := cmake --preset release --log-level=WARNING -DWERROR=$(if $(CI),ON,OFF) >/dev/null
+CONFIGURE := cmake --preset release --log-level=WARNING -DWERROR=$(if $(CI),ON,OFF) \
+	-DFAK_CUDA=$(if $(filter-out 0,$(CUDA)),ON,OFF) >/dev/null
 
 .PHONY: help run build test bench format deep deps
 help:  ## this list
@@ -19,9 +20,9 @@ help:  ## this list
 run: build  ## build fak and serve the default model on 127.0.0.1:8000 (options: ARGS="...")
 	@$(BUILD)/fak serve $(ARGS)
 
-build: deps  ## the release program, build/release/fak
+build: deps  ## the release program, build/release/fak (CUDA=1: and libfak_cuda.so beside it)
 	@$(CONFIGURE)
-	@cmake --build $(BUILD) --target fak -j $(JOBS)
+	@cmake --build $(BUILD) --target fak $(if $(filter-out 0,$(CUDA)),fak_cuda) -j $(JOBS)
 
 test:  ## release build and all its tests: unit, golden, SDK, style of the code (ctest options: ARGS="...")
 	@tools/install-deps --tests

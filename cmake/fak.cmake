@@ -32,13 +32,16 @@ set(FAK_FOREIGN_ROOMS base wire text tensor model kv hub metrics net ride fleet 
 add_custom_target(foreign)
 
 # fak_room(NAME [HEAVY] [USES room...] [LINKS library...] [EXTRA_SOURCES file...]
-#   [TEST_USES room...] [TEST_LINKS library...])
+#   [TEST_USES room...] [TEST_LINKS library...] [APART folder])
 # Sources are the .cc files beside the room's CMakeLists.txt (tests end in _test.cc, main.cc belongs
 # to an executable); they are globbed, so adding a file needs no edit here. HEAVY says that compiling
-# one file takes about a gigabyte.
+# one file takes about a gigabyte. APART: a folder of the room whose own CMakeLists.txt builds it.
 function(fak_room name)
-  cmake_parse_arguments(ROOM "HEAVY" "" "USES;LINKS;TEST_USES;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "HEAVY" "APART" "USES;LINKS;TEST_USES;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  if(ROOM_APART)
+    list(FILTER sources EXCLUDE REGEX "/${name}/${ROOM_APART}/")
+  endif()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cc$")

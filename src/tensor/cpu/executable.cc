@@ -6,8 +6,9 @@
 #include <utility>
 #include <variant>
 
-#include "base/sampling_ranges.h"
 #include "tensor/spec/rope.h"
+#include "tensor/step_check.h"
+#include "tensor/value_buffers.h"
 
 namespace fak::tensor::cpu {
 
@@ -94,47 +95,6 @@ void CpuExecutable::ChooseWrongProduct() {
   }
 }
 
-namespace {
-
-void CheckSample(const SampleSpec& spec) {
-  namespace ranges = sampling_ranges;
-  CHECK(ranges::kTemperature.Has(spec.temperature)) << "temperature " << spec.temperature;
-  CHECK(ranges::kTopP.Has(spec.top_p)) << "top_p " << spec.top_p;
-  CHECK(ranges::kMinP.Has(spec.min_p)) << "min_p " << spec.min_p;
-  CHECK(ranges::kTypicalP.Has(spec.typical_p)) << "typical_p " << spec.typical_p;
-  CHECK(ranges::kPresencePenalty.Has(spec.presence_penalty) &&
-        ranges::kFrequencyPenalty.Has(spec.frequency_penalty) &&
-        ranges::kRepetitionPenalty.Has(spec.repetition_penalty))
-      << "penalties " << spec.presence_penalty << ", " << spec.frequency_penalty << ", "
-      << spec.repetition_penalty;
-}
-
-}  // namespace
-
-void CpuExecutable::CheckStep(const StepInput& step) const {
-  CHECK(!in_flight_) << "a step is in flight";
-  CHECK(!step.sequences.empty() && step.sequences.size() <= limits_.sequences_max);
-  CHECK(step.tokens.size() <= limits_.rows_max);
-  CHECK(step.logit_rows.size() <= limits_.logit_rows_max);
-  CHECK(step.samples.empty() || step.samples.size() == step.logit_rows.size());
-  CHECK(std::ranges::adjacent_find(step.logit_rows, std::greater_equal<>()) ==
-        step.logit_rows.end())
-      << "logit rows don't ascend";
-  CHECK(step.logit_rows.empty() || step.logit_rows.back() < step.tokens.size());
-  std::ranges::for_each(step.samples, CheckSample);
-  uint32_t next_row = 0;
-  for (const SequenceRows& sequence : step.sequences) {
-    CHECK(sequence.rows > 0 && sequence.first_row == next_row) << "rows aren't in order";
-    next_row += sequence.rows;
-    const uint64_t end = uint64_t{sequence.first_position} + sequence.rows;
-    CHECK(end <= limits_.positions_max) << "position beyond positions_max";
-    CHECK(device_.kv.spec().layers.empty() ||
-          sequence.blocks.size() * device_.kv.spec().block_size >= end)
-        << "blocks don't cover the rows";
-  }
-  CHECK(next_row == step.tokens.size()) << "sequences don't cover the rows";
-}
-
 void CpuExecutable::TakeRows(const StepInput& step) {
   step_ = step;
   n_rows_ = static_cast<uint32_t>(step.tokens.size());
@@ -153,7 +113,8 @@ void CpuExecutable::TakeRows(const StepInput& step) {
 }
 
 Status CpuExecutable::Submit(const StepInput& step) {
-  CheckStep(step);
+  CHECK(!in_flight_) << "a step is in flight";
+  CheckStep(step, limits_, device_.kv.spec());
   TakeRows(step);
   FillRopeTables();
   for (const Op& op : program_.ops) {

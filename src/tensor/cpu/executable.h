@@ -85,7 +85,6 @@ class CpuExecutable final : public Executable {
   void ChooseWrongProduct();
 
   // A step.
-  void CheckStep(const StepInput& step) const;
   void TakeRows(const StepInput& step);
   void FillRopeTables();
 

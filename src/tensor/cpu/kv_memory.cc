@@ -1,15 +1,13 @@
 #include "tensor/cpu/kv_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 
+#include "tensor/step_check.h"
+
 namespace fak::tensor::cpu {
 namespace {
-
-constexpr uint32_t kBlockSizeMin = 16;
-constexpr uint32_t kBlockSizeMax = 256;
 
 // Fills `layers`, returns the bytes of a block.
 uint64_t LayOut(const KvSpec& spec, std::vector<KvLayerLayout>* layers) {
@@ -42,13 +40,7 @@ uint64_t KvMemory::BlockBytes(const KvSpec& spec) {
 }
 
 Result<KvMemory> KvMemory::Make(const KvSpec& spec) {
-  if (!std::has_single_bit(spec.block_size) || spec.block_size < kBlockSizeMin ||
-      spec.block_size > kBlockSizeMax) {
-    return Fail(
-        Code::kInvalidArgument,
-        "block size " + std::to_string(spec.block_size) + " isn't a power of two from 16 to 256",
-        "block_size");
-  }
+  TRY(CheckKvSpec(spec));
   KvMemory memory;
   memory.spec_ = spec;
   memory.block_bytes_ = LayOut(spec, &memory.layers_);

@@ -4,45 +4,10 @@
 #include <variant>
 
 #include "tensor/cpu/kernels.h"
+#include "tensor/value_buffers.h"
 
 namespace fak::tensor::cpu {
 namespace {
-
-// Calls visit(value) for every value of the program that the op reads or writes.
-template <class Visit>
-void ForEachValue(const Op& op, Visit visit) {
-  std::visit(
-      [&](const auto& o) {
-        if constexpr (requires { o.x; }) {
-          visit(o.x);
-        }
-        if constexpr (requires { o.in; }) {
-          visit(o.in);
-        }
-        if constexpr (requires { o.qkv.width; }) {
-          visit(o.qkv);
-        }
-        if constexpr (requires { o.out; }) {
-          visit(o.out);
-        }
-      },
-      op);
-}
-
-// The widest input of a product that the op runs.
-uint32_t ProductCols(const Op& op) {
-  if (const auto* project = std::get_if<ProjectResidualOp>(&op)) {
-    return project->in.width;
-  }
-  return std::visit(
-      [](const auto& o) -> uint32_t {
-        if constexpr (requires { o.norm; }) {
-          return o.x.width;
-        }
-        return 0;
-      },
-      op);
-}
 
 class Planner {
  public:
@@ -70,48 +35,21 @@ class Planner {
     return cols == 0 ? 0 : Take(ActivationBytes(type, rows, cols));
   }
 
-  // A value's memory is taken over by later values once no op reads it any more.
   void PlaceValues() {
-    const size_t n = program_.widths.size();
-    std::vector<size_t> last_use(n, 0);
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      ForEachValue(program_.ops[i], [&](const Rows& rows) { last_use[rows.id] = i; });
-    }
-    struct Buffer {
-      uint32_t width = 0;
-      size_t busy_until = 0;
-    };
-    std::vector<Buffer> buffers;
-    std::vector<size_t> buffer_of(n, SIZE_MAX);
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      ForEachValue(program_.ops[i], [&](const Rows& rows) {
-        if (buffer_of[rows.id] != SIZE_MAX) {
-          return;
-        }
-        size_t chosen = 0;
-        while (chosen < buffers.size() && buffers[chosen].busy_until >= i) {
-          ++chosen;
-        }
-        if (chosen == buffers.size()) {
-          buffers.emplace_back();
-        }
-        buffers[chosen] = {std::max(buffers[chosen].width, rows.width), last_use[rows.id]};
-        buffer_of[rows.id] = chosen;
-      });
-    }
+    const ValueBuffers buffers = PlanValueBuffers(program_);
     std::vector<uint64_t> offsets;
-    for (const Buffer& buffer : buffers) {
-      offsets.push_back(TakeFloats(uint64_t{limits_.rows_max} * buffer.width));
+    for (const uint32_t width : buffers.widths) {
+      offsets.push_back(TakeFloats(uint64_t{limits_.rows_max} * width));
     }
-    for (size_t value = 0; value < n; ++value) {
-      layout_.values.push_back(buffer_of[value] == SIZE_MAX ? 0 : offsets[buffer_of[value]]);
+    for (const size_t buffer : buffers.of_values) {
+      layout_.values.push_back(buffer == ValueBuffers::kNone ? 0 : offsets[buffer]);
     }
   }
 
   void PlaceProducts() {
     uint32_t product_width = 0;
     for (const Op& op : program_.ops) {
-      widest_input_ = std::max(widest_input_, ProductCols(op));
+      widest_input_ = std::max(widest_input_, ProductWidth(op));
       if (const auto* project = std::get_if<ProjectResidualOp>(&op)) {
         if (project->post_norm.weight != kNoVector) {
           product_width = std::max(product_width, project->x.width);
@@ -201,18 +139,6 @@ uint32_t AttentionRows(const HeadShape& heads) {
 
 uint32_t AttentionQueries(const HeadShape& heads) {
   return AttentionRows(heads) * (heads.q_heads / heads.kv_heads);
-}
-
-std::vector<RopeId> RopesOf(const Program& program) {
-  std::vector<RopeId> ropes;
-  for (const Op& op : program.ops) {
-    if (const auto* append = std::get_if<RopeAppendOp>(&op)) {
-      if (std::ranges::find(ropes, append->rope) == ropes.end()) {
-        ropes.push_back(append->rope);
-      }
-    }
-  }
-  return ropes;
 }
 
 WorkspaceLayout LayOutWorkspace(const Program& program, const StepLimits& limits,

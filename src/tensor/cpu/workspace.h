@@ -63,7 +63,4 @@ struct WorkspaceLayout {
 
 WorkspaceLayout LayOutWorkspace(const Program& program, const StepLimits& limits, uint32_t threads);
 
-// Which RoPE tables a program uses, without repeats.
-std::vector<RopeId> RopesOf(const Program& program);
-
 }  // namespace fak::tensor::cpu
