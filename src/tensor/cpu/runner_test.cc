@@ -31,8 +31,11 @@ std::string Print(const Cut& cut) {
 }
 
 Runner::Runner(const TestModel& model, const Cut& cut, bool wrong_order)
-    : model_(model), cut_(cut) {
-  backend_ = std::move(CreateCpuBackend({cut.isa, cut.threads, wrong_order})).value();
+    : Runner(model, cut,
+             std::move(CreateCpuBackend({cut.isa, cut.threads, wrong_order})).value()) {}
+
+Runner::Runner(const TestModel& model, const Cut& cut, std::unique_ptr<Backend> backend)
+    : model_(model), cut_(cut), backend_(std::move(backend)) {
   Program program = model.Load(*backend_);
   const Status status = backend_->CreateKv(model.Kv(cut.block_size, kBlocks));
   CHECK(status.has_value()) << status.error().detail;

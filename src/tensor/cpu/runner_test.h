@@ -33,6 +33,8 @@ class Runner {
   };
 
   Runner(const TestModel& model, const Cut& cut, bool wrong_order = false);
+  // On another back end than the CPU's.
+  Runner(const TestModel& model, const Cut& cut, std::unique_ptr<Backend> backend);
 
   // Blocks are given out in an order that is not theirs in memory.
   Sequence Start(std::vector<int32_t> tokens);

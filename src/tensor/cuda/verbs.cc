@@ -52,6 +52,7 @@ Status CudaExecutable::MultiplyPart(const Part& part, uint32_t outputs, uint32_t
                   .outputs = outputs,
                   .cols = part.cols,
                   .maybe_bias = part.maybe_bias,
+                  .inputs = {},
                   .rows = rows,
                   .out = sink.out,
                   .out_stride = sink.stride,
