@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "cli/device.h"
 #include "cli/number_flag.h"
 #include "cli/pull.h"
 #include "cli/suggest.h"
@@ -50,6 +51,7 @@ void EngineFlags::AddMemory(CLI::App& verb) {
 }
 
 void EngineFlags::AddMachine(CLI::App& verb) {
+  AddDevice(verb, device);
   verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)")
       ->check(Within({.least = 0, .most = limits::kThreadsMax}));
   verb.add_option("--isa", isa, "Force an instruction set: scalar, avx2, avx512, neon")
@@ -88,6 +90,10 @@ Result<engine::EngineOptions> EngineFlags::Options() const {
 }
 
 Result<std::unique_ptr<tensor::Backend>> EngineFlags::MakeBackend() const {
+  TRY_ASSIGN(std::unique_ptr<tensor::Backend> gpu, OpenGpu(device, /*cpu_asked=*/isa != "auto"));
+  if (gpu != nullptr) {
+    return gpu;
+  }
   tensor::CpuOptions options;
   TRY_ASSIGN(options.isa, tensor::ParseIsa(isa));
   options.threads = threads;

@@ -32,8 +32,9 @@ struct EngineFlags {
   bool no_prefix_caching = false;
   uint32_t threads = 0;
   std::string isa = "auto";
+  std::string device = "auto";
 
-  void AddMachine(CLI::App& verb);       // threads, instruction set
+  void AddMachine(CLI::App& verb);       // device, threads, instruction set
   void AddMemory(CLI::App& verb);        // context, blocks and memory of KV
   void AddStepRows(CLI::App& verb);      // rows in a step
   void AddSequences(CLI::App& verb);     // sequences in a step

@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
 
 #include "base/json.h"
 #include "base/printable.h"
 #include "base/strings.h"
+#include "cli/device.h"
 #include "cli/engine_flags.h"
 #include "cli/interruptible.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "tensor/cuda_backend.h"
 
 namespace fak::cli {
 namespace {
@@ -21,7 +26,13 @@ struct VerifyFlags {
   bool quick = false;
   bool full = false;
   bool json = false;
+  std::string device = "auto";
 };
+
+// What cells run on: an instruction set of the CPU, or "sm_90" in place of one.
+std::string MachineOf(const engine::VerifyCell& cell, const std::string& gpu) {
+  return gpu.empty() ? std::string(tensor::IsaName(cell.isa)) : gpu;
+}
 
 std::string Chunk(uint32_t chunk) {
   return chunk == 0 ? "whole" : std::to_string(chunk);
@@ -31,6 +42,8 @@ std::string Chunk(uint32_t chunk) {
 // letter, and the letters are spelled out below.
 class Table {
  public:
+  explicit Table(std::string gpu) : gpu_(std::move(gpu)) {}
+
   void Row(const engine::CellResult& result) {
     if (letters_.empty()) {
       std::printf("%-4s %-7s %7s %6s %6s  %-14s %6s  %-7s %12s %14s %8s\n", "KV", "ISA", "threads",
@@ -40,7 +53,7 @@ class Table {
     const engine::VerifyCell& cell = result.cell;
     std::printf("%-4s %-7s %7u %6u %6s  %-14s %6u  %-7s %12llu %14llu %6.1f s\n",
                 std::string(engine::KvTypeName(cell.kv)).c_str(),
-                std::string(tensor::IsaName(cell.isa)).c_str(), cell.threads, cell.batch,
+                MachineOf(cell, gpu_).c_str(), cell.threads, cell.batch,
                 Chunk(cell.chunk).c_str(), std::string(engine::KvPathName(cell.path)).c_str(),
                 result.prompt_tokens, Letter(result.kernels).c_str(),
                 static_cast<unsigned long long>(result.comparison.kv_differing),
@@ -94,6 +107,7 @@ class Table {
     return Name(at);
   }
 
+  const std::string gpu_;
   std::vector<std::vector<std::string>> letters_;
 };
 
@@ -107,10 +121,10 @@ void Write(const engine::Comparison& comparison, JsonWriter& json) {
   }
 }
 
-void Write(const engine::CellResult& result, JsonWriter& json) {
+void Write(const engine::CellResult& result, const std::string& gpu, JsonWriter& json) {
   const engine::VerifyCell& cell = result.cell;
   json.BeginObject().Key("kv").String(engine::KvTypeName(cell.kv));
-  json.Key("isa").String(tensor::IsaName(cell.isa)).Key("threads").Uint(cell.threads);
+  json.Key("isa").String(MachineOf(cell, gpu)).Key("threads").Uint(cell.threads);
   json.Key("batch").Uint(cell.batch).Key("chunk").String(Chunk(cell.chunk));
   json.Key("path").String(engine::KvPathName(cell.path));
   json.Key("prompt_tokens").Uint(result.prompt_tokens);
@@ -127,7 +141,7 @@ void Write(const engine::CellResult& result, JsonWriter& json) {
 }
 
 void PrintJson(const engine::VerifyReport& report, const std::string& model,
-               engine::VerifyCover cover) {
+               engine::VerifyCover cover, const std::string& gpu) {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("model").String(model).Key("exact").Bool(report.exact());
@@ -135,7 +149,7 @@ void PrintJson(const engine::VerifyReport& report, const std::string& model,
   json.Key("covers").String(engine::VerifyCoverName(cover));
   json.Key("cells").BeginArray();
   for (const engine::CellResult& result : report.cells) {
-    Write(result, json);
+    Write(result, gpu, json);
   }
   json.EndArray().Key("controls").BeginArray();
   for (const engine::ControlResult& control : report.controls) {
@@ -147,6 +161,16 @@ void PrintJson(const engine::VerifyReport& report, const std::string& model,
   std::printf("%s\n", out.c_str());
 }
 
+// Cells on the GPU ("cuda:1"), references and what must be summed wrong on the CPU.
+void UseGpu(const std::string& name, engine::VerifyOptions& options) {
+  const int device = std::atoi(name.substr(name.find(':') + 1).c_str());
+  options.isas = {tensor::Isa::kScalar};
+  options.make_backend = [device](const tensor::CpuOptions& cpu) {
+    return cpu.threads == 0 || cpu.wrong_order ? tensor::CreateCpuBackend(cpu)
+                                               : tensor::LoadCudaBackend(device);
+  };
+}
+
 Result<bool> Run(const VerifyFlags& flags) {
   const Interruptible interruptible;
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.model));
@@ -154,8 +178,14 @@ Result<bool> Run(const VerifyFlags& flags) {
   options.cover = flags.quick  ? engine::VerifyCover::kValues
                   : flags.full ? engine::VerifyCover::kProduct
                                : engine::VerifyCover::kPairs;
+  TRY_ASSIGN(const std::unique_ptr<tensor::Backend> gpu,
+             OpenGpu(flags.device, /*cpu_asked=*/false));
+  const std::string chip = gpu == nullptr ? "" : gpu->info().isa;
+  if (gpu != nullptr) {
+    UseGpu(gpu->info().name, options);
+  }
   ProgressBar bar;
-  Table table;
+  Table table(chip);
   options.on_progress = [&bar](std::string_view next, uint32_t done, uint32_t all) {
     bar.ShowCount("verifying " + std::string(next), done, all);
   };
@@ -168,7 +198,7 @@ Result<bool> Run(const VerifyFlags& flags) {
   TRY_ASSIGN(const engine::VerifyReport report, engine::Verify(model.path, options));
   bar.Finish();
   if (flags.json) {
-    PrintJson(report, model.name, options.cover);
+    PrintJson(report, model.name, options.cover, chip);
   } else {
     table.End(report, model.name);
   }
@@ -182,6 +212,7 @@ std::function<ExitStatus()> AddVerify(Program& program) {
       "verify", "Whether a model gives the same bits here, whatever the path");
   const auto flags = std::make_shared<VerifyFlags>();
   AddModel(*verb, flags->model);
+  AddDevice(*verb, flags->device);
   CLI::Option* quick = verb->add_flag("--quick", flags->quick, "Every value of every axis once");
   verb->add_flag("--full", flags->full, "Every combination (default: every pair of values)")
       ->excludes(quick);
@@ -191,7 +222,7 @@ std::function<ExitStatus()> AddVerify(Program& program) {
       "row\n"
       "to all, from cold, from the prefix cache, after eviction and after preemption, on 1 to 3\n"
       "threads, on every instruction set of this machine, with f16 and f32 KV, and compares the\n"
-      "bits of KV and logits. Exit status 1 when one differs, or when a control that must differ\n"
+      "bits of KV and logits. On a GPU: with those of the CPU. Exit status 1 when one differs, or when a control that must differ\n"
       "does not.\n"
       "Example:\n  fak verify smollm2 --quick");
   return [flags]() -> ExitStatus {

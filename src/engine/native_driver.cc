@@ -50,8 +50,9 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
   capabilities->engine = "fak";
   capabilities->version = kVersion;
   const tensor::BackendInfo info = engine_.backend->info();
-  capabilities->about = info.name + " " + info.isa + ", " + std::to_string(info.threads) +
-                        " threads, context " + std::to_string(engine_.plan.context) + ", KV " +
+  const std::string threads =
+      info.threads == 0 ? "" : ", " + std::to_string(info.threads) + " threads";
+  capabilities->about = info.name + " " + info.isa + threads + ", context " + std::to_string(engine_.plan.context) + ", KV " +
                         FormatBytes(engine_.plan.kv);
   capabilities->models = options_.served_names;
   capabilities->context_length = static_cast<int32_t>(engine_.plan.context);

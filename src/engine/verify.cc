@@ -30,7 +30,9 @@ std::string NameOf(const VerifyCell& cell) {
 class Verifier {
  public:
   Verifier(std::string path, const VerifyOptions& options)
-      : path_(std::move(path)), options_(options), isas_(tensor::CpuIsas()) {}
+      : path_(std::move(path)),
+        options_(options),
+        isas_(options.isas.empty() ? tensor::CpuIsas() : options.isas) {}
 
   Result<VerifyReport> Run();
 

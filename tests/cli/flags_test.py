@@ -150,11 +150,12 @@ class Flags(support.CliTest):
     SERVING = {"chat-template", "max-num-batched-tokens", "long-prefill-token-threshold",
                "no-enable-prefix-caching"}
     MEMORY = {"max-model-len", "block-size", "kv-cache-dtype", "kv-cache-memory"}
-    MACHINE = {"threads", "isa"}
+    MACHINE = {"device", "threads", "isa"}
     ENGINE_FLAGS = {
         "serve": SERVING | MEMORY | MACHINE | {"max-num-seqs"},
         "run": SERVING | MEMORY | MACHINE,
         "inspect": MEMORY | MACHINE | {"chat-template", "max-num-seqs", "max-num-batched-tokens"},
+        "verify": {"device"},
         "perplexity": MEMORY | MACHINE | {"max-num-batched-tokens"},
         "bench model": MEMORY | MACHINE | {"max-num-batched-tokens"},
     }
