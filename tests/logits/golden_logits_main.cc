@@ -1,11 +1,12 @@
-// golden_logits check|bless FILE.digest tiny|MODEL
+// golden_logits check|check-gpu|bless FILE.digest tiny|MODEL
 // Computes the digests of a real model (an alias, pulled if it isn't here, or a path) or of the
 // tiny ones, on every instruction set of this machine, and compares them with the file's or writes
-// them. What the file holds and when it may change: docs/formats/numerics.md.
+// them; check-gpu: on the first GPU, leaving out models of types that it refuses. What the file holds and when it may change: docs/formats/numerics.md.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -132,14 +133,16 @@ std::string DigestOf(const std::vector<T>& values) {
   return Xxh3Wide(BytesOf(std::span<const T>(values))).ToHex();
 }
 
-Result<std::vector<Entry>> EntriesOf(const Model& model, tensor::Isa isa) {
+// on: all of a run but its length.
+Result<std::vector<Entry>> EntriesOf(const Model& model, LoadOptions on) {
   std::vector<Prompt> prompts(std::begin(kPrompts), std::end(kPrompts));
   if (model.long_prompt) {
     prompts.push_back(kLongPrompt);
   }
   TRY_ASSIGN(const std::string file, DigestOfFile(model.path));
+  on.tokens_max = prompts.back().tokens;
   TRY_ASSIGN(engine::LoadedEngine engine,
-             Load(model.path, {.isa = isa, .tokens_max = prompts.back().tokens}));
+             Load(model.path, on));
   std::vector<Entry> entries;
   for (const Prompt& prompt : prompts) {
     std::vector<int32_t> ids = engine.card->tokenizer->Encode(prompt.text);
@@ -217,7 +220,7 @@ Result<std::vector<Model>> ModelsOf(const std::string& reference, const TestFold
 Result<std::vector<Entry>> ComputeAll(const std::vector<Model>& models, tensor::Isa isa) {
   std::vector<Entry> all;
   for (const Model& model : models) {
-    TRY_ASSIGN(const std::vector<Entry> entries, EntriesOf(model, isa));
+    TRY_ASSIGN(const std::vector<Entry> entries, EntriesOf(model, {.isa = isa}));
     all.insert(all.end(), entries.begin(), entries.end());
   }
   return all;
@@ -255,6 +258,25 @@ Result<bool> Check(const std::string& path, const std::vector<Model>& models) {
     same = Same(golden.entries, entries, tensor::IsaName(isa)) && same;
   }
   return same;
+}
+
+// Of the file's lines those whose models the GPU takes.
+Result<bool> CheckGpu(const std::string& path, const std::vector<Model>& models) {
+  TRY_ASSIGN(const Golden golden, ReadGolden(path));
+  std::vector<Entry> expected;
+  std::vector<Entry> actual;
+  for (const Model& model : models) {
+    Result<std::vector<Entry>> entries = EntriesOf(model, {.gpu = true});
+    if (!entries && entries.error().code == Code::kUnsupported) {
+      std::printf("gpu: %s left out: %s\n", model.name.c_str(), entries.error().detail.c_str());
+      continue;
+    }
+    TRY(entries);
+    actual.insert(actual.end(), entries->begin(), entries->end());
+    std::ranges::copy_if(golden.entries, std::back_inserter(expected),
+                         [&](const Entry& entry) { return entry.model == model.name; });
+  }
+  return !actual.empty() && Same(expected, actual, "gpu");
 }
 
 // The same model and ids with other results are other numerics, which must have another version.
@@ -295,12 +317,14 @@ Result<bool> Bless(const std::string& path, const std::vector<Model>& models) {
 }
 
 Result<bool> Run(const std::vector<std::string>& words) {
-  if (words.size() != 3 || (words[0] != "check" && words[0] != "bless")) {
-    return Fail(Code::kInvalidArgument, "usage: golden_logits check|bless FILE.digest tiny|MODEL");
+  if (words.size() != 3 || (words[0] != "check" && words[0] != "check-gpu" && words[0] != "bless")) {
+    return Fail(Code::kInvalidArgument, "usage: golden_logits check|check-gpu|bless FILE.digest tiny|MODEL");
   }
   const TestFolder folder;
   TRY_ASSIGN(const std::vector<Model> models, ModelsOf(words[2], folder));
-  return words[0] == "check" ? Check(words[1], models) : Bless(words[1], models);
+  return words[0] == "check"       ? Check(words[1], models)
+         : words[0] == "check-gpu" ? CheckGpu(words[1], models)
+                                   : Bless(words[1], models);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/sequence.h"
+#include "tensor/cuda_backend.h"
 
 namespace fak::logits {
 
@@ -17,7 +18,8 @@ Result<engine::LoadedEngine> Load(const std::string& path, const LoadOptions& op
   limits.kv_blocks =
       options.tokens_max / limits.scheduler.block_size + 4;  // a context of 64 at least
   TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend,
-             tensor::CreateCpuBackend({.isa = options.isa}));
+             options.gpu ? tensor::LoadCudaBackend(0)
+                         : tensor::CreateCpuBackend({.isa = options.isa}));
   return engine::LoadEngine(path, std::move(backend), limits);
 }
 

@@ -15,6 +15,7 @@ namespace fak::logits {
 
 struct LoadOptions {
   tensor::Isa isa = tensor::Isa::kAuto;
+  bool gpu = false;  // in place of the CPU: its first device
   tensor::KvType kv = tensor::KvType::kF16;
   uint32_t tokens_max = 0;  // of a prompt
 };
