@@ -143,7 +143,7 @@ def parse_rooms(tree, findings):
     """{room: {"USES": set, "TEST_USES": set}} from src/*/CMakeLists.txt, lowest level first."""
     order = re.findall(r"\b[a-z]+\b", re.search(
         r"foreach\(room\s+(.*?)\)", tree.text.get("src/CMakeLists.txt", ""), re.S).group(1))
-    keywords = {"HEAVY", "USES", "LINKS", "EXTRA_SOURCES", "TEST_USES", "TEST_LINKS"}
+    keywords = {"HEAVY", "USES", "LINKS", "EXTRA_SOURCES", "TEST_USES", "TEST_LINKS", "APART"}
     rooms = {}
     for room in order:
         name = f"src/{room}/CMakeLists.txt"
