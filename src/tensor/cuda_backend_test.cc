@@ -50,12 +50,12 @@ std::vector<TestShape> Shapes() {
   return shapes;
 }
 
-class EveryShape : public testing::TestWithParam<TestShape> {};
-INSTANTIATE_TEST_SUITE_P(CudaBackend, EveryShape, testing::ValuesIn(Shapes()),
+class EveryShapeOnTheGpu : public testing::TestWithParam<TestShape> {};
+INSTANTIATE_TEST_SUITE_P(CudaBackend, EveryShapeOnTheGpu, testing::ValuesIn(Shapes()),
                          [](const auto& shape) { return shape.param.name; });
 
 // 300 positions: more than one split of 256.
-TEST_P(EveryShape, GivesTheSpecificationsBitsHoweverCut) {
+TEST_P(EveryShapeOnTheGpu, GivesTheSpecificationsBitsHoweverCut) {
   const TestModel model(GetParam());
   TestModel::Expected expected;
   for (const Cut& cut : {Cut{.block_size = 16, .chunk = 1}, Cut{.block_size = 32, .chunk = 7},
@@ -74,7 +74,7 @@ TEST_P(EveryShape, GivesTheSpecificationsBitsHoweverCut) {
   }
 }
 
-TEST_P(EveryShape, GivesTheSameBitsAloneAndInABatch) {
+TEST_P(EveryShapeOnTheGpu, GivesTheSameBitsAloneAndInABatch) {
   OPEN_GPU(gpu);
   const TestModel model(GetParam());
   Runner runner(model, {.block_size = 16}, *std::move(gpu));
