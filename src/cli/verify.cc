@@ -52,10 +52,10 @@ class Table {
     }
     const engine::VerifyCell& cell = result.cell;
     std::printf("%-4s %-7s %7u %6u %6s  %-14s %6u  %-7s %12llu %14llu %6.1f s\n",
-                std::string(engine::KvTypeName(cell.kv)).c_str(),
-                MachineOf(cell, gpu_).c_str(), cell.threads, cell.batch,
-                Chunk(cell.chunk).c_str(), std::string(engine::KvPathName(cell.path)).c_str(),
-                result.prompt_tokens, Letter(result.kernels).c_str(),
+                std::string(engine::KvTypeName(cell.kv)).c_str(), MachineOf(cell, gpu_).c_str(),
+                cell.threads, cell.batch, Chunk(cell.chunk).c_str(),
+                std::string(engine::KvPathName(cell.path)).c_str(), result.prompt_tokens,
+                Letter(result.kernels).c_str(),
                 static_cast<unsigned long long>(result.comparison.kv_differing),
                 static_cast<unsigned long long>(result.comparison.logits_differing),
                 result.seconds);
@@ -222,7 +222,8 @@ std::function<ExitStatus()> AddVerify(Program& program) {
       "row\n"
       "to all, from cold, from the prefix cache, after eviction and after preemption, on 1 to 3\n"
       "threads, on every instruction set of this machine, with f16 and f32 KV, and compares the\n"
-      "bits of KV and logits. On a GPU: with those of the CPU. Exit status 1 when one differs, or when a control that must differ\n"
+      "bits of KV and logits. On a GPU: with those of the CPU. Exit status 1 when one differs, or "
+      "when a control that must differ\n"
       "does not.\n"
       "Example:\n  fak verify smollm2 --quick");
   return [flags]() -> ExitStatus {

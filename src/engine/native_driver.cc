@@ -52,7 +52,8 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
   const tensor::BackendInfo info = engine_.backend->info();
   const std::string threads =
       info.threads == 0 ? "" : ", " + std::to_string(info.threads) + " threads";
-  capabilities->about = info.name + " " + info.isa + threads + ", context " + std::to_string(engine_.plan.context) + ", KV " +
+  capabilities->about = info.name + " " + info.isa + threads + ", context " +
+                        std::to_string(engine_.plan.context) + ", KV " +
                         FormatBytes(engine_.plan.kv);
   capabilities->models = options_.served_names;
   capabilities->context_length = static_cast<int32_t>(engine_.plan.context);

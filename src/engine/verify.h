@@ -46,7 +46,8 @@ struct VerifyOptions {
   VerifyCover cover = VerifyCover::kPairs;
   std::vector<tensor::Isa> isas = {};  // that cells run; empty: all of this machine
   // Null: CreateCpuBackend. Tests put faults in here, and --device another back end in place of the
-  // CPU's. References have 0 threads, the control of another order `wrong_order`; both need the CPU.
+  // CPU's. References have 0 threads, the control of another order `wrong_order`; both need the
+  // CPU.
   std::function<Result<std::unique_ptr<tensor::Backend>>(const tensor::CpuOptions&)> make_backend;
   // What is done, of all that is to do, and what comes next. May be null.
   std::function<void(std::string_view next, uint32_t done, uint32_t all)> on_progress;

@@ -22,10 +22,10 @@ using cpu::Runner;
 using cpu::TestModel;
 using cpu::TestShape;
 
-#define OPEN_GPU(backend)                       \
-  auto backend = LoadCudaBackend(0);            \
-  if (!backend) {                               \
-    GTEST_SKIP() << (backend).error().detail;   \
+#define OPEN_GPU(backend)                     \
+  auto backend = LoadCudaBackend(0);          \
+  if (!backend) {                             \
+    GTEST_SKIP() << (backend).error().detail; \
   }
 
 constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kBf16, DType::kQ8_0,
@@ -58,8 +58,9 @@ INSTANTIATE_TEST_SUITE_P(CudaBackend, EveryShapeOnTheGpu, testing::ValuesIn(Shap
 TEST_P(EveryShapeOnTheGpu, GivesTheSpecificationsBitsHoweverCut) {
   const TestModel model(GetParam());
   TestModel::Expected expected;
-  for (const Cut& cut : {Cut{.block_size = 16, .chunk = 1}, Cut{.block_size = 32, .chunk = 7},
-                         Cut{.block_size = 256, .chunk = 64}, Cut{.block_size = 64, .chunk = 512}}) {
+  for (const Cut& cut :
+       {Cut{.block_size = 16, .chunk = 1}, Cut{.block_size = 32, .chunk = 7},
+        Cut{.block_size = 256, .chunk = 64}, Cut{.block_size = 64, .chunk = 512}}) {
     OPEN_GPU(gpu);
     SCOPED_TRACE(Print(cut));
     const std::vector<int32_t> tokens = RandomTokens(300, model.shape().vocabulary, 5);

@@ -55,8 +55,7 @@ void CheckStep(const StepInput& step, const StepLimits& limits, const KvSpec& kv
     next_row += sequence.rows;
     const uint64_t end = uint64_t{sequence.first_position} + sequence.rows;
     CHECK(end <= limits.positions_max) << "position beyond positions_max";
-    CHECK(kv.layers.empty() ||
-          sequence.blocks.size() * kv.block_size >= end)
+    CHECK(kv.layers.empty() || sequence.blocks.size() * kv.block_size >= end)
         << "blocks don't cover the rows";
   }
   CHECK(next_row == step.tokens.size()) << "sequences don't cover the rows";

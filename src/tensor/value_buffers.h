@@ -8,8 +8,8 @@
 
 namespace fak::tensor {
 
-// Which values of a program may share memory: a value's buffer is taken over by later values once no
-// op reads it any more.
+// Which values of a program may share memory: a value's buffer is taken over by later values once
+// no op reads it any more.
 struct ValueBuffers {
   static constexpr size_t kNone = SIZE_MAX;
 

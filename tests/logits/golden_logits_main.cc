@@ -1,7 +1,8 @@
 // golden_logits check|check-gpu|bless FILE.digest tiny|MODEL
 // Computes the digests of a real model (an alias, pulled if it isn't here, or a path) or of the
 // tiny ones, on every instruction set of this machine, and compares them with the file's or writes
-// them; check-gpu: on the first GPU, leaving out models of types that it refuses. What the file holds and when it may change: docs/formats/numerics.md.
+// them; check-gpu: on the first GPU, leaving out models of types that it refuses. What the file
+// holds and when it may change: docs/formats/numerics.md.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -141,8 +142,7 @@ Result<std::vector<Entry>> EntriesOf(const Model& model, LoadOptions on) {
   }
   TRY_ASSIGN(const std::string file, DigestOfFile(model.path));
   on.tokens_max = prompts.back().tokens;
-  TRY_ASSIGN(engine::LoadedEngine engine,
-             Load(model.path, on));
+  TRY_ASSIGN(engine::LoadedEngine engine, Load(model.path, on));
   std::vector<Entry> entries;
   for (const Prompt& prompt : prompts) {
     std::vector<int32_t> ids = engine.card->tokenizer->Encode(prompt.text);
@@ -317,8 +317,10 @@ Result<bool> Bless(const std::string& path, const std::vector<Model>& models) {
 }
 
 Result<bool> Run(const std::vector<std::string>& words) {
-  if (words.size() != 3 || (words[0] != "check" && words[0] != "check-gpu" && words[0] != "bless")) {
-    return Fail(Code::kInvalidArgument, "usage: golden_logits check|check-gpu|bless FILE.digest tiny|MODEL");
+  if (words.size() != 3 ||
+      (words[0] != "check" && words[0] != "check-gpu" && words[0] != "bless")) {
+    return Fail(Code::kInvalidArgument,
+                "usage: golden_logits check|check-gpu|bless FILE.digest tiny|MODEL");
   }
   const TestFolder folder;
   TRY_ASSIGN(const std::vector<Model> models, ModelsOf(words[2], folder));

@@ -17,9 +17,9 @@ Result<engine::LoadedEngine> Load(const std::string& path, const LoadOptions& op
   limits.kv_cache_dtype = options.kv;
   limits.kv_blocks =
       options.tokens_max / limits.scheduler.block_size + 4;  // a context of 64 at least
-  TRY_ASSIGN(std::unique_ptr<tensor::Backend> backend,
-             options.gpu ? tensor::LoadCudaBackend(0)
-                         : tensor::CreateCpuBackend({.isa = options.isa}));
+  TRY_ASSIGN(
+      std::unique_ptr<tensor::Backend> backend,
+      options.gpu ? tensor::LoadCudaBackend(0) : tensor::CreateCpuBackend({.isa = options.isa}));
   return engine::LoadEngine(path, std::move(backend), limits);
 }
 

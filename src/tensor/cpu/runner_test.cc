@@ -31,8 +31,8 @@ std::string Print(const Cut& cut) {
 }
 
 Runner::Runner(const TestModel& model, const Cut& cut, bool wrong_order)
-    : Runner(model, cut,
-             std::move(CreateCpuBackend({cut.isa, cut.threads, wrong_order})).value()) {}
+    : Runner(model, cut, std::move(CreateCpuBackend({cut.isa, cut.threads, wrong_order})).value()) {
+}
 
 Runner::Runner(const TestModel& model, const Cut& cut, std::unique_ptr<Backend> backend)
     : model_(model), cut_(cut), backend_(std::move(backend)) {

@@ -35,12 +35,12 @@ struct Append {
   const float* maybe_k_norm = nullptr;
   float q_eps = 0.0f;
   float k_eps = 0.0f;
-  bool adjacent = false;     // RopeStyle
-  uint32_t rotated = 0;      // values of a head
+  bool adjacent = false;       // RopeStyle
+  uint32_t rotated = 0;        // values of a head
   const float* cos = nullptr;  // [row][stride]
   const float* sin = nullptr;
   uint32_t rope_stride = 0;
-  uint8_t* finite = nullptr;               // of each row
+  uint8_t* finite = nullptr;              // of each row
   unsigned long long* clamped = nullptr;  // counts values
 };
 cudaError_t RopeAppend(const Append& append, cudaStream_t stream);

@@ -130,7 +130,8 @@ Result<std::unique_ptr<Device>> Device::Open(int index) {
                                         : "no NVIDIA driver, or one too old for this build");
   }
   if (counted != cudaSuccess) {
-    return Fail(Code::kUnavailable, std::string("the NVIDIA driver: ") + cudaGetErrorString(counted));
+    return Fail(Code::kUnavailable,
+                std::string("the NVIDIA driver: ") + cudaGetErrorString(counted));
   }
   if (index < 0 || index >= devices) {
     return Fail(Code::kUnavailable, "no GPU " + std::to_string(index) + ": there " +
@@ -140,8 +141,7 @@ Result<std::unique_ptr<Device>> Device::Open(int index) {
   TRY_CUDA(cudaSetDevice(index));
   cudaDeviceProp properties;
   TRY_CUDA(cudaGetDeviceProperties(&properties, index));
-  device->chip =
-      "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+  device->chip = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
   if (properties.major < 8) {
     return Fail(Code::kUnavailable, std::string(properties.name) + " is " + device->chip +
                                         "; kernels need sm_80 or newer");
@@ -163,8 +163,7 @@ Device::~Device() {
 }  // namespace fak::tensor::cuda
 
 extern "C" __attribute__((visibility("default"))) bool fak_cuda_open(
-    const char* abi, int device,
-    fak::Result<std::unique_ptr<fak::tensor::Backend>>* opened) {
+    const char* abi, int device, fak::Result<std::unique_ptr<fak::tensor::Backend>>* opened) {
   namespace cuda = fak::tensor::cuda;
   if (std::strcmp(abi, FAK_CUDA_ABI) != 0) {
     return false;

@@ -16,8 +16,7 @@ __global__ void QuantisedKernel(Embedding e) {
   if (index >= count) {
     return;
   }
-  const std::byte* const weights =
-      e.weights + static_cast<uint64_t>(e.tokens[row]) * e.row_bytes;
+  const std::byte* const weights = e.weights + static_cast<uint64_t>(e.tokens[row]) * e.row_bytes;
   const Lane32 w = LoadLane<Block>(weights, index, count);
   float* const out = e.out + row * e.width + 32 * index;
   for (int i = 0; i < 32; ++i) {

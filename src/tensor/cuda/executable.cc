@@ -5,8 +5,8 @@
 #include <utility>
 #include <variant>
 
-#include "tensor/cuda/status.h"
 #include "base/limits.h"
+#include "tensor/cuda/status.h"
 #include "tensor/spec/rope.h"
 #include "tensor/step_check.h"
 #include "tensor/value_buffers.h"
@@ -51,9 +51,9 @@ Status CudaExecutable::Allocate() {
   TRY_ASSIGN(workspace_, Arena::Make(layout_.bytes, "a step's workspace"));
   TRY_ASSIGN(step_memory_, Pinned::Make(layout_.step_bytes, "a step's rows"));
   TRY_ASSIGN(finite_memory_, Pinned::Make(limits_.rows_max, "a step's rows"));
-  TRY_ASSIGN(logit_memory_, Pinned::Make(uint64_t{limits_.logit_rows_max} * program_.vocabulary *
-                                             sizeof(float),
-                                         "a step's logits"));
+  TRY_ASSIGN(logit_memory_,
+             Pinned::Make(uint64_t{limits_.logit_rows_max} * program_.vocabulary * sizeof(float),
+                          "a step's logits"));
   return {};
 }
 
@@ -91,8 +91,8 @@ const T* CudaExecutable::Put(std::span<const T> values) {
   return reinterpret_cast<const T*>(At(layout_.step + at));
 }
 
-// Ids, with what the last step drew in its place. A row whose token was never drawn is lost: whoever
-// reads on is told, and computes in vain.
+// Ids, with what the last step drew in its place. A row whose token was never drawn is lost:
+// whoever reads on is told, and computes in vain.
 void CudaExecutable::PutTokens(const StepInput& step) {
   std::vector<int32_t> tokens(step.tokens.begin(), step.tokens.end());
   auto* const finite = reinterpret_cast<uint8_t*>(finite_memory_.data());
@@ -133,8 +133,8 @@ void CudaExecutable::PutRows(const StepInput& step) {
       tables.push_back(first);
     }
     last_position_ = std::max(last_position_, row_positions_.back());
-    const size_t used = std::min<size_t>(sequence.blocks.size(),
-                                         row_positions_.back() / block_size + 1);
+    const size_t used =
+        std::min<size_t>(sequence.blocks.size(), row_positions_.back() / block_size + 1);
     for (const BlockId block : sequence.blocks.first(used)) {
       blocks.push_back(static_cast<uint32_t>(block));
     }
@@ -234,9 +234,9 @@ void CudaExecutable::ReadLogits(uint32_t i, std::span<float> out) const {
   CHECK(i < n_logit_rows_ && out.size() == program_.vocabulary);
   device_.Use();
   const float* const row = FloatsAt(layout_.logits) + uint64_t{i} * program_.vocabulary;
-  device_.Note(CudaStatus(cudaMemcpyAsync(out.data(), row, out.size_bytes(),
-                                          cudaMemcpyDeviceToHost, device_.stream),
-                          "cudaMemcpyAsync"));
+  device_.Note(CudaStatus(
+      cudaMemcpyAsync(out.data(), row, out.size_bytes(), cudaMemcpyDeviceToHost, device_.stream),
+      "cudaMemcpyAsync"));
   device_.Note(CudaStatus(cudaStreamSynchronize(device_.stream), "cudaStreamSynchronize"));
 }
 

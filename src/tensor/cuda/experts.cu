@@ -51,8 +51,8 @@ cudaError_t Route(const Routing& routing, cudaStream_t stream) {
 
 cudaError_t CombineExperts(const float* outputs, const float* weights, uint32_t rows,
                            uint32_t top_k, uint32_t width, float* x, cudaStream_t stream) {
-  CombineKernel<<<dim3((width + 127) / 128, rows), 128, 0, stream>>>(outputs, weights, top_k,
-                                                                     width, x);
+  CombineKernel<<<dim3((width + 127) / 128, rows), 128, 0, stream>>>(outputs, weights, top_k, width,
+                                                                     x);
   return cudaGetLastError();
 }
 

@@ -12,8 +12,8 @@
 
 namespace fak::tensor::cuda {
 
-// The KV blocks and recurrent states of the device, in one arena each. A layer's K, then its V, of a
-// block is [position][kv head][dim] in the storage type: the canonical order, so that a run of
+// The KV blocks and recurrent states of the device, in one arena each. A layer's K, then its V, of
+// a block is [position][kv head][dim] in the storage type: the canonical order, so that a run of
 // positions is a run of memory. Not thread-safe. Calls wait for the stream, and so for all that was
 // queued before.
 class KvMemory {

@@ -12,8 +12,8 @@ constexpr uint32_t kThreads = 128;
 // an output and row adds the chunks in order. Shared memory: R floats an output and chunk. Aims at
 // the weights' bandwidth for few rows.
 template <class Type, int R>
-__global__ void __launch_bounds__(kThreads) FloatKernel(Product p, uint32_t chunks,
-                                                        uint32_t outputs_a_block) {
+__global__ void __launch_bounds__(kThreads)
+    FloatKernel(Product p, uint32_t chunks, uint32_t outputs_a_block) {
   extern __shared__ float parts[];  // [output][chunk][row]
   const uint32_t first_row = blockIdx.y * R;
   const uint32_t first_output = blockIdx.x * outputs_a_block;

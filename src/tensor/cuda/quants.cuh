@@ -54,8 +54,8 @@ __device__ inline void AddFifths32(const uint8_t* qh, Lane32& out) {
 __device__ inline void Subtract(int byte, Lane32& out) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    out.w[i] = static_cast<int>(__vsub4(static_cast<unsigned>(out.w[i]),
-                                        static_cast<unsigned>(byte * kOnes)));
+    out.w[i] = static_cast<int>(
+        __vsub4(static_cast<unsigned>(out.w[i]), static_cast<unsigned>(byte * kOnes)));
   }
 }
 

@@ -48,7 +48,8 @@ cudaError_t Gate(Activation activation, const float* gate, const float* up, uint
 // x = x + y.
 cudaError_t Add(const float* y, uint64_t n, float* x, cudaStream_t stream);
 
-// Clears finite[maybe_rows ? maybe_rows[r] : r] of every row that holds a non-finite value (rule 2).
+// Clears finite[maybe_rows ? maybe_rows[r] : r] of every row that holds a non-finite value (rule
+// 2).
 cudaError_t TestFinite(const float* x, uint32_t width, uint32_t rows, const uint32_t* maybe_rows,
                        uint8_t* finite, cudaStream_t stream);
 

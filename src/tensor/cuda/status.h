@@ -13,8 +13,8 @@ inline Status CudaStatus(cudaError_t error, const char* call) {
   if (error == cudaSuccess) {
     return {};
   }
-  return Fail(Code::kInternal, std::string("the GPU failed: ") + cudaGetErrorString(error) + " (" +
-                                   call + ")");
+  return Fail(Code::kInternal,
+              std::string("the GPU failed: ") + cudaGetErrorString(error) + " (" + call + ")");
 }
 
 }  // namespace fak::tensor::cuda

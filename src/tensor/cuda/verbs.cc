@@ -166,8 +166,7 @@ Status CudaExecutable::Run(const ProjectResidualOp& op) {
   const uint32_t width = op.x.width;
   TRY(PrepareInputs(Value(op.in), op.in.width, nullptr, ClassesOf(matrix), n_rows_));
   if (op.post_norm.weight == kNoVector) {
-    return MultiplyMatrix(matrix, n_rows_,
-                          {.out = Value(op.x), .stride = width, .residual = true});
+    return MultiplyMatrix(matrix, n_rows_, {.out = Value(op.x), .stride = width, .residual = true});
   }
   float* const products = FloatsAt(layout_.products);
   TRY(MultiplyMatrix(matrix, n_rows_, {.out = products, .stride = width}));
@@ -211,14 +210,13 @@ Status CudaExecutable::Run(const MoeOp& op) {
   const Choices of_rows{.ids = ids, .choices_a_row = op.top_k};
   TRY(MultiplyPart(experts.gate, op.ff, choices, {.out = products, .stride = op.ff}, &of_rows));
   TRY(MultiplyPart(experts.up, op.ff, choices, {.out = ups, .stride = op.ff}, &of_rows));
-  TRY_CUDA(
-      Gate(op.activation, products, ups, uint64_t{choices} * op.ff, products, device_.stream));
+  TRY_CUDA(Gate(op.activation, products, ups, uint64_t{choices} * op.ff, products, device_.stream));
   TRY(PrepareInputs(products, op.ff, nullptr, ClassOf(experts.down), choices));
   const Choices of_choices{.ids = ids, .choices_a_row = 1};
   TRY(MultiplyPart(experts.down, op.x.width, choices, {.out = products, .stride = op.x.width},
                    &of_choices));
-  TRY_CUDA(CombineExperts(products, FloatsAt(layout_.router_weights), n_rows_, op.top_k,
-                          op.x.width, Value(op.x), device_.stream));
+  TRY_CUDA(CombineExperts(products, FloatsAt(layout_.router_weights), n_rows_, op.top_k, op.x.width,
+                          Value(op.x), device_.stream));
   return {};
 }
 

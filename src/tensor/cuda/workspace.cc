@@ -17,11 +17,11 @@ constexpr uint64_t kPartialBytes = uint64_t{256} << 20;
 
 // The widest and most of what the verbs of a program need.
 struct Needs {
-  uint32_t input = 0;     // width of a product's input, of rows
-  uint32_t hidden = 0;    // the same, of choices
-  uint32_t product = 0;   // width of a product that waits, of rows
-  uint32_t up = 0;        // the same, of those it is gated with
-  uint32_t choice = 0;    // of products of choices
+  uint32_t input = 0;    // width of a product's input, of rows
+  uint32_t hidden = 0;   // the same, of choices
+  uint32_t product = 0;  // width of a product that waits, of rows
+  uint32_t up = 0;       // the same, of those it is gated with
+  uint32_t choice = 0;   // of products of choices
   uint32_t experts = 0;
   uint32_t top_k = 0;
   uint32_t pairs = 0;
@@ -78,9 +78,8 @@ WorkspaceLayout LayOutWorkspace(const Program& program, const StepLimits& limits
   for (const size_t buffer : buffers.of_values) {
     layout.values.push_back(buffer == ValueBuffers::kNone ? 0 : offsets[buffer]);
   }
-  const uint64_t inputs =
-      std::max({rows * needs.input, choices * needs.hidden,
-                uint64_t{limits.logit_rows_max} * needs.input});
+  const uint64_t inputs = std::max(
+      {rows * needs.input, choices * needs.hidden, uint64_t{limits.logit_rows_max} * needs.input});
   // A row's last block may be shorter.
   const uint64_t rows_all = std::max(rows, choices);
   layout.floats = take_floats(inputs);
