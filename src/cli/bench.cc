@@ -229,9 +229,12 @@ Status BenchModel(const BenchFlags& given) {
   if (!flags.json) {
     PrintHead(peers);
   }
+  // On a GPU we have none, and peers that have no GPU take all.
+  const uint32_t peer_threads =
+      info.threads == 0 ? std::thread::hardware_concurrency() : info.threads;
   uint64_t run = 0;
   for (const perf::ModelTest& test : tests) {
-    TRY_ASSIGN(const Row row, RunTest(driver, test, vocabulary, peers, model, info.threads,
+    TRY_ASSIGN(const Row row, RunTest(driver, test, vocabulary, peers, model, peer_threads,
                                       flags.repetitions, run));
     if (!flags.json) {
       PrintRow(row, subject, info);
