@@ -31,6 +31,10 @@ Status CheckTurn(const wire::Turn& turn) {
     return Fail(Code::kUnsupported, turn.unserved_field + " is not offered by this engine",
                 turn.unserved_field);
   }
+  if (turn.stream && turn.sampling.prompt_logprobs >= 0) {
+    return Fail(Code::kUnsupported, "prompt_logprobs come with whole answers, not with a stream",
+                "prompt_logprobs");
+  }
   if (turn.surface == wire::Surface::kEmbedding) {
     return Fail(Code::kUnsupported, "this model does not make embeddings", "model");
   }

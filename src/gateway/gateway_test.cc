@@ -215,7 +215,10 @@ TEST_F(GatewayTest, ListsModelsUnderEveryName) {
   Start();
   EXPECT_THAT(Ask("GET", "/v1/models").body, HasSubstr("\"id\":\"also-m\""));
   EXPECT_THAT(Ask("GET", "/v1/models/m").body, HasSubstr("\"max_model_len\":77"));
-  EXPECT_EQ(Ask("GET", "/v1/models/none").status, 404);
+  EXPECT_THAT(Ask("GET", "/v1/models/%6d").body, HasSubstr("\"id\":\"m\""));
+  for (const char* none : {"none", "%", "%6", "%6g", "%ff", "m%2F"}) {
+    EXPECT_EQ(Ask("GET", "/v1/models/" + std::string(none)).status, 404) << none;
+  }
 }
 
 TEST_F(GatewayTest, WithKeysOnlyThreeRoutesAreOpen) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/limits.h"
 #include "base/strings.h"
 #include "base/utf8.h"
@@ -14,6 +15,22 @@
 // The routes that don't generate.
 namespace fak::gateway {
 namespace {
+
+// Clients write "org%2Fmodel" for a name with a slash.
+std::string PercentDecoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
+    if (low < 0) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
 
 void WriteModel(JsonWriter& json, const std::string& id, int64_t created,
                 const text::ModelCard* maybe_card, int32_t context) {
@@ -75,10 +92,11 @@ void Gateway::Models(std::shared_ptr<Call> call) {
   std::string body;
   JsonWriter json(body);
   if (last != std::string_view::npos && path.size() > last + kList.size() + 1) {
-    const std::string id(path.substr(last + kList.size() + 1));
+    const std::string id = PercentDecoded(path.substr(last + kList.size() + 1));
     if (std::find(names.begin(), names.end(), id) == names.end()) {
       Refuse(*call, {Code::kNotFound,
-                     "the model \"" + id + "\" does not exist here; served: " + Join(names, ", "),
+                     "the model \"" + ReplaceInvalidUtf8(id) +
+                         "\" does not exist here; served: " + Join(names, ", "),
                      "model"});
       return;
     }

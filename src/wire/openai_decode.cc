@@ -279,9 +279,10 @@ void ReadMessages(Fields& fields, Turn& turn) {
       fields.Fail(where + ".content", "is missing");
       return;
     }
-    if (content != nullptr) {
-      copy.Set("content", FlattenContent(fields, *content, where + ".content", turn));
-    }
+    // Templates put texts together; a turn of tool calls alone has none.
+    const bool none = content == nullptr || content->is_null();
+    copy.Set("content",
+             none ? Json("") : FlattenContent(fields, *content, where + ".content", turn));
     out.push_back(std::move(copy));
   }
   turn.messages = Json(std::move(out));

@@ -78,6 +78,7 @@ TEST(DecodeChat, FlattensTextPartsAndNamesTheFirstImage) {
   ASSERT_TRUE(text) << text.error().detail;
   EXPECT_EQ(text->messages.array()[0].Find("content")->string(), "a\nb");
   EXPECT_EQ(text->messages.array()[0].Find("role")->string(), "system");
+  EXPECT_EQ(text->messages.array()[1].Find("content")->string(), "") << "templates add to it";
   const auto image = DecodeChatRequest(*ParseJson(
       R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},
           {"type":"image_url","image_url":{"url":"x"}}]}]})"));

@@ -157,6 +157,8 @@ class Requests(unittest.TestCase):
         }.items():
             self.refused(PATHS[1], {**GOOD[PATHS[1]], field: value}, param=field)
         self.refused(PATHS[0], {"prompt": "x", "suffix": "y"}, param="suffix")
+        for path in PATHS:
+            self.refused(path, {**GOOD[path], "stream": True, "prompt_logprobs": 1}, param="prompt_logprobs")
 
     def test_what_is_odd_but_well(self):
         for fields in (
@@ -166,6 +168,11 @@ class Requests(unittest.TestCase):
             {"prompt": "x", "temperature": None, "stop": None, "seed": None},
         ):
             self.server.complete(max_tokens=2, **fields)
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        for turn in ({"content": None, "tool_calls": [call]}, {"tool_calls": [call]}):
+            messages = [{"role": "user", "content": "hi"}, {"role": "assistant", **turn},
+                        {"role": "tool", "tool_call_id": "c", "content": "7"}]
+            self.assertEqual(self.server.ask("POST", PATHS[1], {"messages": messages, "max_tokens": 2})[0], 200)
 
     def test_tokenizer_routes(self):
         for path in ("/tokenize", "/detokenize"):

@@ -15,7 +15,7 @@ def check(condition, what):
 
 
 models = client.models.list().data
-check(len(models) == 1 and models[0].id == "smollm2", "one model is listed")
+check([each.id for each in models] == ["smollm2", "org/model"], "one model is listed, under both its names")
 model = models[0].id
 
 whole = client.chat.completions.create(
@@ -47,6 +47,7 @@ again = client.chat.completions.create(model=model, messages=chat, max_tokens=8,
 check([c.message.content for c in many.choices] == [c.message.content for c in again.choices],
       "the same seed gives the same three answers")
 
+check(client.models.retrieve("org/model").id == "org/model", "a model whose name has a slash is found")
 stopped = client.completions.create(model=model, prompt="1, 2, 3, 4,", max_tokens=16, temperature=0, stop=[" 6"])
 check(" 6" not in stopped.choices[0].text, "a stop string is no part of the text")
 echoed = client.completions.create(model=model, prompt="Paris is", max_tokens=1, echo=True, logprobs=1, temperature=0)
