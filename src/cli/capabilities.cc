@@ -48,6 +48,8 @@ constexpr std::array kCapabilities = {
     Capability{"load on servers, side by side", State::kPartial,
                "fak bench serve --target http://127.0.0.1:8000 -n 8 --output-len 16",
                "synthetic loads, traces, sweeps, comparisons; no receipts and HTML reports yet"},
+    Capability{"fleet: routing, health, failover", State::kPartial, "ctest -R '(unit|http).fleet'",
+               "replicas by flags or a fleet file; no discovery and no reload yet"},
     Capability{"routing policies beside SGLang's", State::kShipped,
                "fak bench route --trace tests/sim/traces/mooncake_1000.jsonl",
                "a simulated fleet, the routing code of production"},
@@ -64,9 +66,8 @@ constexpr std::array kCapabilities = {
     Capability{"one metrics schema for all engines", State::kPartial,
                "ctest -R 'unit.(metrics|ride)'",
                "read from real vLLM, llama.cpp, Dynamo and fak; of others from texts as recorded"},
-    Capability{
-        "KV events, published and read", State::kPartial, "ctest -R 'kv_events|unit.ride'",
-        "from real vLLM and fak; SGLang's shapes are stand-in only; nothing routes by them yet"},
+    Capability{"KV events, published and read", State::kPartial, "ctest -R 'kv_events|unit.ride'",
+               "from real vLLM and fak; SGLang's shapes are stand-in only"},
     Capability{"NEON kernels", State::kStandInOnly, "tools/neon-test",
                "the scalar kernels' bits and all golden digests, under qemu-user only"},
     Capability{"models by hf: and https:", State::kStandInOnly, "ctest -R 'unit.hub|cli.models'",
@@ -77,7 +78,6 @@ constexpr std::array kCapabilities = {
                "the CPU's bits on one H200 (sm_90); simple kernels, eleven types; not fast yet"},
     Capability{"tools and structured output", State::kGap, "",
                "passed on to upstreams, refused by the native engine"},
-    Capability{"fleet: routing, health, failover", State::kGap, "", ""},
 };
 
 // A note stands on a line of its own, so that the table is no wider than a terminal.
