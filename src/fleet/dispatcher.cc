@@ -68,8 +68,7 @@ Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
     budget_.Deposit(clock_.NowNs());
   }
   // What can begin overtakes nobody: those who wait, wait for others' room.
-  const bool waits = bounded_ && IsFull(*request);
-  const Status placed = waits ? Enqueue(request) : Place(*request, std::nullopt);
+  const Status placed = Place(*request, std::nullopt);
   if (!placed) {
     Ended(*request, {-1, -1});
   }
