@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "perf/model_bench.h"
+#include "perf/serve_figures.h"
 
 namespace fak::perf {
 namespace {
@@ -132,12 +133,6 @@ class Comparer {
   ServeComparison out_;
 };
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value < kHundred ? "%.2f" : "%.0f", value);
-  return text;
-}
-
 }  // namespace
 
 Result<FailIf> ParseFailIf(const std::string& text) {
@@ -218,8 +213,8 @@ std::string CompareText(const ServeComparison& comparison) {
     if (const auto by = figure.change()) {
       std::snprintf(change, sizeof change, "%+.1f%%", kHundred * *by);
     }
-    rows.push_back(
-        {figure.load, figure.target, figure.figure, Number(figure.a), Number(figure.b), change});
+    rows.push_back({figure.load, figure.target, figure.figure, ShortNumber(figure.a),
+                    ShortNumber(figure.b), change});
   }
   out += LinedUp(rows);
   if (!comparison.allowed.empty()) {

@@ -79,12 +79,6 @@ uint64_t Sum(const TargetResult& result, Count RunFigures::* count) {
   return sum;
 }
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value < 100 ? "%.2f" : "%.0f", value);
-  return text;
-}
-
 std::string Ratio(double value, double first) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2fx", value / first);
@@ -100,7 +94,7 @@ void AddFigures(std::vector<std::vector<std::string>>& rows,
     for (const TargetResult& result : results) {
       const double value = MedianOf(result, figure);
       any = any || value > 0;
-      row.push_back(value > 0 ? Number(value) : "-");
+      row.push_back(value > 0 ? ShortNumber(value) : "-");
       if (&result != &results.front()) {
         row.push_back(Ratio(value, MedianOf(results.front(), figure)));
       }
@@ -273,7 +267,7 @@ std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) 
     const TargetResult& result = point.results[target];
     const auto cell = [&result](auto of) {
       const double value = MedianOf(result, {"", of});
-      return value > 0 ? Number(value) : "-";
+      return value > 0 ? ShortNumber(value) : "-";
     };
     const uint64_t sent = Sum(result, &RunFigures::requests);
     const double share = most > 0 ? MedianOf(result, output) / most : 0;
@@ -290,8 +284,8 @@ std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) 
   std::string out =
       points.front().results[target].target.name + "\n" + LinedUp(rows, Align::kRight);
   if (MedianOf(best->results[target], goodput) > 0) {
-    out += "most goodput: " + Number(MedianOf(best->results[target], goodput)) + " requests/s at " +
-           LoadName(*best) + "\n";
+    out += "most goodput: " + ShortNumber(MedianOf(best->results[target], goodput)) +
+           " requests/s at " + LoadName(*best) + "\n";
   }
   if (bent) {
     out += "knee: " + LoadName(*knee) +
@@ -306,6 +300,12 @@ std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) 
 }
 
 }  // namespace
+
+std::string ShortNumber(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 100 ? "%.2f" : "%.0f", value);
+  return text;
+}
 
 RunFigures FiguresOf(const ServeRun& run, const std::optional<metrics::Slo>& slo) {
   RunFigures figures;

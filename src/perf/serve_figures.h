@@ -14,6 +14,9 @@
 // definitions and how other tools differ). Pure functions, any thread.
 namespace fak::perf {
 
+// "12.34", from 100 on "123".
+std::string ShortNumber(double value);
+
 // In milliseconds; all 0 of nothing.
 struct Spread {
   double mean = 0;
