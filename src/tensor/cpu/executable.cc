@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "tensor/program_check.h"
 #include "tensor/spec/rope.h"
 #include "tensor/step_check.h"
 #include "tensor/value_buffers.h"
@@ -19,7 +20,7 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Make(Device& device, Progr
   TRY_ASSIGN(Arena workspace, Arena::Make(layout.bytes, "a step's workspace"));
   std::unique_ptr<CpuExecutable> made(new CpuExecutable(device, std::move(program), limits,
                                                         std::move(layout), std::move(workspace)));
-  made->CheckProgram();
+  CheckProgram(made->program_, made->device_);
   made->ChooseWrongProduct();
   return made;
 }
@@ -57,28 +58,6 @@ CpuExecutable::CpuExecutable(Device& device, Program program, const StepLimits& 
   previous_tokens_.reserve(limits_.logit_rows_max);
   results_.resize(limits_.logit_rows_max);
   finite_.reserve(limits_.sequences_max);
-}
-
-// The verbs' shapes must fit the weights that they name: our own recorder made the program.
-void CpuExecutable::CheckProgram() const {
-  for (const Op& op : program_.ops) {
-    if (const auto* append = std::get_if<RopeAppendOp>(&op)) {
-      CHECK(device_.rope(append->rope).dims <= append->heads.dim);
-    } else if (const auto* qkv = std::get_if<NormQkvOp>(&op)) {
-      CHECK(device_.matrix(qkv->qkv).rows == qkv->out.width);
-      CHECK(device_.matrix(qkv->qkv).cols == qkv->x.width);
-    } else if (const auto* project = std::get_if<ProjectResidualOp>(&op)) {
-      CHECK(device_.matrix(project->matrix).rows == project->x.width);
-      CHECK(device_.matrix(project->matrix).cols == project->in.width);
-    } else if (const auto* gate = std::get_if<NormGateUpOp>(&op)) {
-      const Matrix& matrix = device_.matrix(gate->gate_up);
-      CHECK(matrix.parts.size() == 2 && matrix.parts[0].rows == gate->out.width &&
-            matrix.parts[1].rows == gate->out.width);
-    } else if (const auto* head = std::get_if<HeadOp>(&op)) {
-      const Matrix& matrix = device_.matrix(head->matrix);
-      CHECK(matrix.parts.size() == 1 && matrix.rows >= program_.vocabulary);
-    }
-  }
 }
 
 // A product long enough that its sums do change with their order: the first of the widest.

@@ -81,7 +81,6 @@ class CpuExecutable final : public Executable {
 
   CpuExecutable(Device& device, Program program, const StepLimits& limits, WorkspaceLayout layout,
                 Arena workspace);
-  void CheckProgram() const;
   void ChooseWrongProduct();
 
   // A step.

@@ -58,7 +58,7 @@ class CudaExecutable final : public Executable {
   };
 
   CudaExecutable(Device& device, Program program, const StepLimits& limits, WorkspaceLayout layout);
-  void CheckProgram() const;
+  void CheckShapes() const;
   [[nodiscard]] Status Allocate();
 
   // A step.
