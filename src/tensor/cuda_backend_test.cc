@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tensor/cpu/reference_test.h"
-#include "tensor/cpu/runner_test.h"
+#include "tensor/cpu/scenarios_test.h"
 
 // The GPU against the specification, bit for bit. Skipped, with the reason, where there is none.
 namespace fak::tensor {
@@ -19,6 +18,7 @@ namespace {
 using cpu::Cut;
 using cpu::RandomTokens;
 using cpu::Runner;
+using cpu::ShapeNamed;
 using cpu::TestModel;
 using cpu::TestShape;
 
@@ -79,99 +79,36 @@ TEST_P(EveryShapeOnTheGpu, GivesTheSameBitsAloneAndInABatch) {
   OPEN_GPU(gpu);
   const TestModel model(GetParam());
   Runner runner(model, {.block_size = 16}, *std::move(gpu));
-  std::vector<Runner::Sequence> sequences;
-  std::vector<Runner::Sequence*> all;
-  for (uint32_t i = 0; i < 6; ++i) {
-    sequences.push_back(runner.Start(RandomTokens(9 + 7 * i, model.shape().vocabulary, i)));
-  }
-  for (Runner::Sequence& sequence : sequences) {
-    all.push_back(&sequence);
-  }
-  while (!all.empty()) {
-    runner.Step(all, 5);
-    std::erase_if(all, [](const auto* s) { return s->done == s->tokens.size(); });
-  }
-  for (const Runner::Sequence& sequence : sequences) {
-    ExpectEqual(model.Run(sequence.tokens), runner, sequence);
-  }
-}
-
-TestShape ShapeNamed(const std::string& name) {
-  const std::vector<TestShape> shapes = cpu::TestShapes();
-  return *std::ranges::find(shapes, name, &TestShape::name);
+  cpu::ExpectSameBitsInABatch(model, runner);
 }
 
 TEST(CudaBackend, ContinuesFromCopiedBlocksAsIfItHadComputedThem) {
   OPEN_GPU(gpu);
   const TestModel model(ShapeNamed("plain"));
   Runner runner(model, {.block_size = 64}, *std::move(gpu));
-  std::vector<int32_t> tokens = RandomTokens(50, 101, 3);
-  Runner::Sequence first = runner.Start(tokens);
-  runner.Finish(first, 8);
-  for (size_t i = 39; i < tokens.size(); ++i) {
-    tokens[i] = (tokens[i] + 1) % 101;
-  }
-  Runner::Sequence second = runner.Start(tokens);
-  runner.backend().CopyBlock(first.blocks[0], second.blocks[0], 39);
-  second.done = 39;
-  second.logits.assign(first.logits.begin(), first.logits.begin() + 39);
-  runner.Finish(second, 4);
-  ExpectEqual(model.Run(tokens), runner, second);
-  ExpectEqual(model.Run(first.tokens), runner, first);
+  cpu::ExpectContinuesFromCopiedBlocks(model, runner, 64);
 }
 
 TEST(CudaBackend, ContinuesFromKvOfTheCpu) {
   OPEN_GPU(gpu);
   const TestModel model(ShapeNamed("gemma"));
-  const std::vector<int32_t> tokens = RandomTokens(60, 101, 4);
   Runner prefill(model, {.block_size = 16, .chunk = 60});
-  Runner::Sequence from = prefill.Start({tokens.begin(), tokens.begin() + 45});
-  prefill.Finish(from, 45);
   Runner decode(model, {.block_size = 64}, *std::move(gpu));
-  Runner::Sequence to = decode.Start(tokens);
-  for (uint32_t layer = 0; layer < model.shape().layers; ++layer) {
-    for (const KvPart part : {KvPart::kKey, KvPart::kValue}) {
-      decode.backend().WriteKv(to.blocks[0], layer, part, 0, 45, prefill.Kv(from, layer, part));
-    }
-  }
-  to.done = 45;
-  to.logits = from.logits;
-  decode.Finish(to, 1);
-  ExpectEqual(model.Run(tokens), decode, to);
+  cpu::ExpectContinuesFromKv(model, prefill, decode);
 }
 
 TEST(CudaBackend, EndsOnlyTheSequenceThatIsNotFinite) {
   OPEN_GPU(gpu);
   const TestModel model(ShapeNamed("quantised32"));
   Runner runner(model, {.block_size = 16}, *std::move(gpu));
-  Runner::Sequence good = runner.Start(RandomTokens(12, 101, 1));
-  Runner::Sequence bad = runner.Start(RandomTokens(12, 101, 2));
-  runner.Step({&good, &bad}, 8);
-  EXPECT_EQ(runner.finite(), (std::vector<uint8_t>{1, 1}));
-  const uint16_t nan = 0x7e00;
-  std::vector<std::byte> row(size_t{model.shape().heads.dim} * 2);
-  for (size_t i = 0; i < row.size(); i += 2) {
-    std::memcpy(row.data() + i, &nan, 2);
-  }
-  runner.backend().WriteKv(bad.blocks[0], 1, KvPart::kValue, 5, 1, row);
-  runner.Step({&bad, &good}, 4);
-  EXPECT_EQ(runner.finite(), (std::vector<uint8_t>{0, 1}));
-  ExpectEqual(model.Run(good.tokens), runner, good);
+  cpu::ExpectEndsOnlyWhatIsNotFinite(model, runner);
 }
 
 TEST(CudaBackend, CountsKvValuesThatItClamped) {
   OPEN_GPU(gpu);
-  TestShape shape = ShapeNamed("quantised256");
-  shape.bias_scale = 1e5f;
-  const TestModel model(shape);
-  const std::vector<int32_t> tokens = RandomTokens(5, 101, 1);
-  const TestModel::Expected expected = model.Run(tokens);
-  ASSERT_GT(expected.clamped, 0u);
+  const TestModel model(cpu::ShapeThatClamps());
   Runner runner(model, {.block_size = 16}, *std::move(gpu));
-  Runner::Sequence sequence = runner.Start(tokens);
-  runner.Finish(sequence, 5);
-  EXPECT_EQ(runner.backend().kv_values_clamped(), expected.clamped);
-  ExpectEqual(expected, runner, sequence);
+  cpu::ExpectCountsWhatItClamped(model, runner);
 }
 
 // Two back ends draw the same tokens, the next step fed by what the last one drew.

@@ -9,6 +9,7 @@
 #include "tensor/cpu/machine.h"
 #include "tensor/cpu/workspace.h"
 #include "tensor/cpu_backend.h"
+#include "tensor/read_vector.h"
 #include "tensor/spec/version.h"
 
 namespace fak::tensor {
@@ -50,7 +51,7 @@ class CpuBackend final : public Backend {
     return MatrixId{static_cast<uint32_t>(device_.matrices.size() - 1)};
   }
   Result<VectorId> AddVector(const WeightReader& weight) override {
-    TRY_ASSIGN(std::vector<float> vector, Loader().LoadVector(weight));
+    TRY_ASSIGN(std::vector<float> vector, ReadVector(weight));
     device_.vectors.push_back(std::move(vector));
     return VectorId{static_cast<uint32_t>(device_.vectors.size() - 1)};
   }

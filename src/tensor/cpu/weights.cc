@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "tensor/spec/dot.h"
+#include "tensor/read_vector.h"
 
 namespace fak::tensor::cpu {
 namespace {
@@ -100,7 +100,7 @@ Result<Matrix> WeightLoader::LoadMatrix(std::span<const MatrixPart> parts) {
     matrix.cols = source.weight->cols();
     TRY_ASSIGN(PackedPart part, LoadPart(*source.weight, 0, source.weight->rows()));
     if (source.maybe_bias != nullptr) {
-      TRY_ASSIGN(const std::vector<float> bias, LoadVector(*source.maybe_bias));
+      TRY_ASSIGN(const std::vector<float> bias, ReadVector(*source.maybe_bias));
       CHECK(bias.size() == part.rows) << "a bias isn't as long as its matrix has rows";
       TRY_ASSIGN(std::byte* const memory, memory_.Take(bias.size() * sizeof(float)));
       std::memcpy(memory, bias.data(), bias.size() * sizeof(float));
@@ -132,22 +132,6 @@ Result<Experts> WeightLoader::LoadExperts(const ExpertsSpec& spec) {
     experts.down.push_back({width, experts.ff, {down}});
   }
   return experts;
-}
-
-Result<std::vector<float>> WeightLoader::LoadVector(const WeightReader& weight) {
-  if (IsQuantised(weight.dtype()) || !IsComputed(weight.dtype())) {
-    return Fail(Code::kUnsupported, std::string(weight.name()) + ": type " +
-                                        std::string(DTypeName(weight.dtype())) +
-                                        " where floats are expected");
-  }
-  std::vector<std::byte> bytes(static_cast<uint64_t>(RowBytes(weight.dtype(), weight.cols())) *
-                               weight.rows());
-  TRY(weight.ReadRows(0, weight.rows(), bytes));
-  std::vector<float> values(uint64_t{weight.rows()} * weight.cols());
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = spec::FloatElement(weight.dtype(), bytes.data(), static_cast<int64_t>(i));
-  }
-  return values;
 }
 
 }  // namespace fak::tensor::cpu

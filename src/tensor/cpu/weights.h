@@ -66,8 +66,6 @@ class WeightLoader {
 
   [[nodiscard]] Result<Matrix> LoadMatrix(std::span<const MatrixPart> parts);
   [[nodiscard]] Result<Experts> LoadExperts(const ExpertsSpec& spec);
-  // All values of a tensor of a float type, as f32.
-  [[nodiscard]] Result<std::vector<float>> LoadVector(const WeightReader& weight);
 
  private:
   // Rows [first, first + rows) of a tensor.

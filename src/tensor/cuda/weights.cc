@@ -1,9 +1,11 @@
 #include "tensor/cuda/weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <vector>
 
-#include "tensor/spec/dot.h"
+#include "tensor/read_vector.h"
 
 namespace fak::tensor::cuda {
 
@@ -99,22 +101,12 @@ Result<Experts> WeightLoader::LoadExperts(const ExpertsSpec& spec) {
 }
 
 Result<const float*> WeightLoader::LoadVector(const WeightReader& weight) {
-  if (IsQuantised(weight.dtype()) || !IsComputed(weight.dtype())) {
-    return Fail(Code::kUnsupported, std::string(weight.name()) + ": type " +
-                                        std::string(DTypeName(weight.dtype())) +
-                                        " where floats are expected");
-  }
-  std::vector<std::byte> bytes(static_cast<uint64_t>(RowBytes(weight.dtype(), weight.cols())) *
-                               weight.rows());
-  TRY(weight.ReadRows(0, weight.rows(), bytes));
-  const uint64_t n = uint64_t{weight.rows()} * weight.cols();
-  TRY_ASSIGN(const std::span<std::byte> buffer, uploader_.Next(n * sizeof(float)));
-  auto* const values = reinterpret_cast<float*>(buffer.data());
-  for (uint64_t i = 0; i < n; ++i) {
-    values[i] = spec::FloatElement(weight.dtype(), bytes.data(), static_cast<int64_t>(i));
-  }
-  TRY_ASSIGN(std::byte* const to, memory_.Take(n * sizeof(float)));
-  TRY(uploader_.Send(n * sizeof(float), to, stream_));
+  TRY_ASSIGN(const std::vector<float> values, ReadVector(weight));
+  const uint64_t bytes = values.size() * sizeof(float);
+  TRY_ASSIGN(const std::span<std::byte> buffer, uploader_.Next(bytes));
+  std::memcpy(buffer.data(), values.data(), bytes);
+  TRY_ASSIGN(std::byte* const to, memory_.Take(bytes));
+  TRY(uploader_.Send(bytes, to, stream_));
   return reinterpret_cast<const float*>(to);
 }
 
