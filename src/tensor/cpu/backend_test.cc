@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(CpuBackend, EveryShape, testing::ValuesIn(TestShapes())
 TEST_P(EveryShape, GivesTheSpecificationsBitsHoweverCut) {
   const TestModel model(GetParam());
   const std::vector<int32_t> tokens = RandomTokens(300, model.shape().vocabulary, 5);
-  const TestModel::Expected expected = model.Run(tokens);
+  const TestModel::Expected& expected = model.Run(tokens);
   for (const Cut& cut : Cuts()) {
     SCOPED_TRACE(Print(cut));
     Runner runner(model, cut);
@@ -59,7 +59,7 @@ TEST(CpuBackend, GivesTheSameBitsWhenSplitsAreTasks) {
   for (const char* name : {"plain", "gemma"}) {
     const TestModel model(ShapeNamed(name));
     const std::vector<int32_t> tokens = RandomTokens(520, model.shape().vocabulary, 6);
-    const TestModel::Expected expected = model.Run(tokens);
+    const TestModel::Expected& expected = model.Run(tokens);
     for (const Isa isa : CpuIsas()) {
       const Cut cut{isa, 3, 32, 1};
       SCOPED_TRACE(name + (" " + Print(cut)));

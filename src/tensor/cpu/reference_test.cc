@@ -478,12 +478,16 @@ class TestModel::Sequence {
   Expected expected_;
 };
 
-TestModel::Expected TestModel::Run(std::span<const int32_t> tokens) const {
-  Sequence sequence(*this);
-  for (const int32_t token : tokens) {
-    sequence.Add(token);
+const TestModel::Expected& TestModel::Run(const std::vector<int32_t>& tokens) const {
+  const auto [run, is_new] = runs_.try_emplace(tokens);
+  if (is_new) {
+    Sequence sequence(*this);
+    for (const int32_t token : tokens) {
+      sequence.Add(token);
+    }
+    run->second = sequence.Take();
   }
-  return sequence.Take();
+  return run->second;
 }
 
 }  // namespace fak::tensor::cpu

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,7 +84,9 @@ class TestModel {
     std::vector<std::vector<std::byte>> values;
     uint64_t clamped = 0;  // values on their way into KV
   };
-  Expected Run(std::span<const int32_t> tokens) const;
+  // Computed once for the same tokens: it is slow, and instruction sets are many. The result lives
+  // as long as the model.
+  const Expected& Run(const std::vector<int32_t>& tokens) const;
 
  private:
   struct Layer {
@@ -98,6 +101,7 @@ class TestModel {
   TestShape shape_;
   MemoryWeight embedding_, final_norm_, head_;
   std::vector<Layer> layers_;
+  mutable std::map<std::vector<int32_t>, Expected> runs_;
 };
 
 }  // namespace fak::tensor::cpu

@@ -93,7 +93,7 @@ TestShape ShapeThatClamps() {
 
 void ExpectCountsWhatItClamped(const TestModel& model, Runner& runner) {
   const std::vector<int32_t> tokens = RandomTokens(5, 101, 1);
-  const TestModel::Expected expected = model.Run(tokens);
+  const TestModel::Expected& expected = model.Run(tokens);
   ASSERT_GT(expected.clamped, 0u);
   Runner::Sequence sequence = runner.Start(tokens);
   runner.Finish(sequence, 5);
