@@ -13,6 +13,11 @@ DriverMaker::DriverMaker(DriverMakerOptions options, metrics::Registry& metrics,
       request_loop_(request_loop),
       cancel_(cancel) {}
 
+void DriverMaker::SetOwnNames(std::vector<std::string> names, std::string model) {
+  own_names_ = std::move(names);
+  own_names_model_ = std::move(model);
+}
+
 Result<std::unique_ptr<driver::EngineDriver>> DriverMaker::Make(const driver::ReplicaSpec& spec) {
   return spec.engine == driver::kNativeEngine ? MakeNative(spec) : MakeRidden(spec);
 }
@@ -40,7 +45,10 @@ Result<std::unique_ptr<driver::EngineDriver>> DriverMaker::MakeRidden(
                         .maybe_metrics = &metrics_,
                         .scrape_every_ms = options_.scrape_interval_s * kMsPerSecond,
                         .maybe_request_loop = &request_loop_}));
-  upstreams_.push_back(made.get());
+  maybe_last_upstream_ = made.get();
+  if (spec.model.empty() && !own_names_.empty()) {
+    made->StandFor(own_names_, own_names_model_);
+  }
   return made;
 }
 

@@ -31,8 +31,11 @@ class DriverMaker final : public driver::DriverFactory {
   // Says on stderr what card and memory of a native one were found to need.
   Result<std::unique_ptr<driver::EngineDriver>> Make(const driver::ReplicaSpec& spec) override;
 
-  // Of the ridden drivers that were made, in their order.
-  const std::vector<ride::UpstreamDriver*>& upstreams() const { return upstreams_; }
+  // The ridden driver that was made last; null: none was. Valid as long as that is.
+  ride::UpstreamDriver* maybe_last_upstream() const { return maybe_last_upstream_; }
+  // Ridden drivers that are made from now on stand for these (UpstreamDriver::StandFor), but those
+  // that are asked for a model of their own.
+  void SetOwnNames(std::vector<std::string> names, std::string model);
   // What the native driver counts in; null: none was made.
   std::shared_ptr<metrics::Emitter> maybe_native_emitter() const { return maybe_native_emitter_; }
 
@@ -44,7 +47,9 @@ class DriverMaker final : public driver::DriverFactory {
   metrics::Registry& metrics_;
   net::EventLoop& request_loop_;
   const std::atomic<bool>& cancel_;
-  std::vector<ride::UpstreamDriver*> upstreams_;
+  ride::UpstreamDriver* maybe_last_upstream_ = nullptr;
+  std::vector<std::string> own_names_;
+  std::string own_names_model_;
   std::shared_ptr<metrics::Emitter> maybe_native_emitter_;
 };
 

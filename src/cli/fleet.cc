@@ -22,6 +22,7 @@
 #include "net/event_loop.h"
 #include "net/http_client.h"
 #include "net/url.h"
+#include "ride/upstream_spec.h"
 
 // fak fleet: looks at a fleet that serves, and changes it, over its API.
 namespace fak::cli {
@@ -32,7 +33,16 @@ struct FleetFlags {
   std::string api_key;
   std::string api_key_file;
   std::string ca_file;
-  std::string name;
+  std::string name;  // of add: [NAME=][ENGINE+]URL
+  std::string model;
+  std::string replica_key_file;
+  std::vector<std::string> metrics_urls;
+  std::vector<std::string> kv_events;
+  std::vector<std::string> allowed_fields;
+  std::vector<std::string> allowed_headers;
+  std::optional<int32_t> rank;
+  std::optional<double> weight;
+  std::optional<int32_t> max_concurrency;
   bool watch = false;
   bool json = false;
   bool wait = false;
@@ -222,11 +232,131 @@ Status SetDraining(const FleetFlags& flags, bool draining) {
   }
 }
 
+// Of what was given alone: the server has the defaults.
+Result<Json> ReplicaOf(const FleetFlags& flags) {
+  TRY_ASSIGN(const driver::ReplicaSpec spec, ride::ParseUpstream(flags.name));
+  Json replica = Json::Object{};
+  replica.Set("name", spec.name);
+  replica.Set("engine", spec.engine);
+  replica.Set("url", spec.url);
+  if (!flags.model.empty()) {
+    replica.Set("model", flags.model);
+  }
+  if (!flags.replica_key_file.empty()) {
+    TRY_ASSIGN(std::string key, ReadKeyFile(flags.replica_key_file));
+    replica.Set("api_key", std::move(key));
+  }
+  const auto list = [&replica](const char* key, const std::vector<std::string>& texts) {
+    if (!texts.empty()) {
+      replica.Set(key, Json::Array(texts.begin(), texts.end()));
+    }
+  };
+  list("metrics_urls", flags.metrics_urls);
+  list("kv_events", flags.kv_events);
+  list("allow_fields", flags.allowed_fields);
+  list("allow_headers", flags.allowed_headers);
+  if (flags.rank) {
+    replica.Set("data_parallel_rank", *flags.rank);
+  }
+  if (flags.weight) {
+    replica.Set("weight", *flags.weight);
+  }
+  if (flags.max_concurrency) {
+    replica.Set("max_concurrency", *flags.max_concurrency);
+  }
+  return replica;
+}
+
+Status AddReplica(const FleetFlags& flags) {
+  TRY_ASSIGN(const Json replica, ReplicaOf(flags));
+  TRY_ASSIGN(const auto client, FleetClient::Make(flags));
+  TRY_ASSIGN(const Json fleet, client->Ask("POST", "/v1/fak/fleet/add", replica.Dump()));
+  const std::string& name = replica.Find("name")->string();
+  const Json* added = FindReplica(fleet, name);
+  std::printf("%s: %s\n", Printable(name).c_str(),
+              added == nullptr ? "gone" : TextOf(*added, "state").c_str());
+  return {};
+}
+
+// One of that name that comes meanwhile is another one.
+const Json* FindLeaving(const Json& fleet, const std::string& name) {
+  const Json* replicas = fleet.Find("replicas");
+  if (replicas == nullptr || !replicas->is_array()) {
+    return nullptr;
+  }
+  for (const Json& replica : replicas->array()) {
+    if (TextOf(replica, "name") == Printable(name) && replica.Find("leaving") != nullptr) {
+      return &replica;
+    }
+  }
+  return nullptr;
+}
+
+Status RemoveReplica(const FleetFlags& flags) {
+  TRY_ASSIGN(const auto client, FleetClient::Make(flags));
+  Json body = Json::Object{};
+  body.Set("name", flags.name);
+  TRY_ASSIGN(Json fleet, client->Ask("POST", "/v1/fak/fleet/remove", body.Dump()));
+  for (;;) {
+    const Json* leaving = FindLeaving(fleet, flags.name);
+    if (leaving == nullptr) {
+      std::printf("%s: gone\n", Printable(flags.name).c_str());
+      return {};
+    }
+    if (!flags.wait) {
+      std::printf("%s: leaves, %s requests open\n", Printable(flags.name).c_str(),
+                  Count(NumberOf(*leaving, "in_flight")).c_str());
+      return {};
+    }
+    WaitASecond();
+    TRY_ASSIGN(fleet, client->Ask("GET", "/v1/fak/fleet"));
+  }
+}
+
 void AddServer(CLI::App& verb, FleetFlags& flags) {
   verb.add_option("--url", flags.url, "The fak that serves the fleet")->capture_default_str();
   verb.add_option("--api-key", flags.api_key, "An admin's key there (better: FAK_API_KEY)");
   verb.add_option("--api-key-file", flags.api_key_file, "File with that key");
   verb.add_option("--ca-file", flags.ca_file, "PEM certificates to trust instead of the system's");
+}
+
+CLI::App* AddAdd(CLI::App& fleet, FleetFlags& flags) {
+  CLI::App* verb =
+      fleet.add_subcommand("add", "Take a replica in, until it is removed or fak ends");
+  verb->add_option("replica", flags.name, "[NAME=][ENGINE+]URL")->required();
+  verb->add_option("--replica-model", flags.model, "Model to ask it for");
+  verb->add_option("--replica-api-key-file", flags.replica_key_file, "File with its own key");
+  verb->add_option("--replica-metrics-url", flags.metrics_urls,
+                   "Where its metrics are, when not at its /metrics; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option(
+          "--replica-kv-events", flags.kv_events,
+          "ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N] of its KV events; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option("--replica-data-parallel-rank", flags.rank, "The rank of a vLLM");
+  verb->add_option("--replica-allow-field", flags.allowed_fields,
+                   "Let clients set this field that steers it; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option("--replica-allow-header", flags.allowed_headers,
+                   "Pass this header of clients on to it; repeatable")
+      ->allow_extra_args(false);
+  verb->add_option("--weight", flags.weight, "Its share (default: 1)");
+  verb->add_option("--max-concurrency", flags.max_concurrency,
+                   "Requests open there at once (default: as many as come)");
+  AddServer(*verb, flags);
+  verb->footer(
+      "Examples:\n  fak fleet add c=vllm+http://10.0.0.7:8000 --weight 2\n"
+      "A reload of the fleet file leaves it; a restart doesn't know it.");
+  return verb;
+}
+
+CLI::App* AddRemove(CLI::App& fleet, FleetFlags& flags) {
+  CLI::App* verb = fleet.add_subcommand("remove", "Take a replica out; what it has ends first");
+  verb->add_option("name", flags.name, "Its name")->required();
+  verb->add_flag("--wait", flags.wait, "Until none of our requests is open there");
+  AddServer(*verb, flags);
+  verb->footer("Examples:\n  fak fleet remove c --wait");
+  return verb;
 }
 
 ExitStatus StatusOf(const Status& done) {
@@ -236,7 +366,8 @@ ExitStatus StatusOf(const Status& done) {
 }  // namespace
 
 std::function<ExitStatus()> AddFleet(Program& program) {
-  CLI::App* verb = program.app.add_subcommand("fleet", "Look at a fleet that serves, and drain it");
+  CLI::App* verb =
+      program.app.add_subcommand("fleet", "Look at a fleet that serves, and change it");
   verb->require_subcommand(1);
   verb->footer("Example:\n  fak fleet status --watch");
   const auto flags = std::make_shared<FleetFlags>();
@@ -257,10 +388,18 @@ std::function<ExitStatus()> AddFleet(Program& program) {
   undrain->add_option("name", flags->name, "Its name")->required();
   AddServer(*undrain, *flags);
   undrain->footer("Examples:\n  fak fleet undrain a");
-  return [status, drain, flags]() -> ExitStatus {
+  CLI::App* add = AddAdd(*verb, *flags);
+  CLI::App* remove = AddRemove(*verb, *flags);
+  return [status, drain, add, remove, flags]() -> ExitStatus {
     const Interruptible interruptible;
     if (status->parsed()) {
       return StatusOf(ShowStatus(*flags));
+    }
+    if (add->parsed()) {
+      return StatusOf(AddReplica(*flags));
+    }
+    if (remove->parsed()) {
+      return StatusOf(RemoveReplica(*flags));
     }
     return StatusOf(SetDraining(*flags, drain->parsed()));
   };

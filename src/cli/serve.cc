@@ -27,6 +27,7 @@
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
 #include "fleet/fleet_file.h"
+#include "fleet/membership.h"
 #include "gateway/gateway.h"
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
@@ -74,6 +75,7 @@ struct ServeFlags {
 struct Served {
   std::unique_ptr<driver::EngineDriver> driver;
   fleet::FleetDriver* maybe_fleet = nullptr;  // the same, where it is one
+  std::unique_ptr<fleet::Membership> membership;
   std::vector<std::string> names;
   std::shared_ptr<metrics::Emitter> emitter;
   std::string about;    // of the ready line
@@ -271,6 +273,15 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
   TRY_ASSIGN(StartedUpstreams started, StartUpstreams(flags.replicas, flags.served_model_names,
                                                       flags.upstream.routing_policy, maker));
   served.maybe_fleet = started.driver.get();
+  served.membership = std::make_unique<fleet::Membership>(
+      *served.maybe_fleet, maker,
+      fleet::Membership::Options{.complete =
+                                     [flags = flags.upstream](driver::ReplicaSpec& spec) {
+                                       ApplyFlagsOfAll(flags, spec);
+                                       return CompleteReplica(spec);
+                                     },
+                                 .models_of = std::move(started.models_of)},
+      "start", flags.replicas);
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
@@ -544,7 +555,8 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
                           .cors_origin = flags.allowed_origin,
                           .request_timeout_ms = RequestTimeoutMs(flags),
                           .kv_event_sources = kv_event_sources,
-                          .maybe_fleet = served.maybe_fleet},
+                          .maybe_fleet = served.maybe_fleet,
+                          .maybe_membership = served.membership.get()},
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));

@@ -368,6 +368,11 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
   return specs;
 }
 
+void ApplyFlagsOfAll(const UpstreamFlags& flags, driver::ReplicaSpec& spec) {
+  AddToList(spec.options, "allow_fields", flags.allowed_fields);
+  AddToList(spec.options, "allow_headers", flags.allowed_headers);
+}
+
 Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
   if (!flags.model.empty()) {
     if (specs.size() > 1) {
@@ -378,8 +383,7 @@ Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::Replic
     specs.front().model = flags.model;
   }
   for (driver::ReplicaSpec& spec : specs) {
-    AddToList(spec.options, "allow_fields", flags.allowed_fields);
-    AddToList(spec.options, "allow_headers", flags.allowed_headers);
+    ApplyFlagsOfAll(flags, spec);
   }
   TRY(GiveKeys(flags, specs));
   TRY(GiveMetricsUrls(flags, specs));
@@ -392,13 +396,14 @@ Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& 
                                         const std::string& routing_policy, DriverMaker& maker) {
   TRY_ASSIGN(auto policy, fleet::MakeRoutingPolicy(routing_policy));
   std::vector<fleet::FleetMember> members;
+  std::vector<ride::UpstreamDriver*> upstreams;
   for (const driver::ReplicaSpec& spec : specs) {
     TRY_ASSIGN(std::unique_ptr<driver::EngineDriver> made, maker.Make(spec));
+    upstreams.push_back(maker.maybe_last_upstream());
     members.push_back(
         {{.name = spec.name, .weight = spec.weight, .max_concurrency = spec.max_concurrency},
          std::move(made)});
   }
-  const std::vector<ride::UpstreamDriver*>& upstreams = maker.upstreams();
   StartedUpstreams started;
   started.driver = std::make_unique<fleet::FleetDriver>(
       std::move(members), fleet::FleetOptions{.policy = std::move(policy)}, Clock::Real(),
@@ -415,16 +420,18 @@ Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& 
     const int every = upstreams[i]->probe_every_ms();
     started.probe_every_ms = i == 0 ? every : std::min(started.probe_every_ms, every);
   }
-  if (specs.size() > 1 || specs.front().model.empty()) {
-    TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, WithTheirModelsOnly(found)));
-    for (size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].model.empty()) {
-        upstreams[i]->StandFor(own.names, own.model);
-      } else {
-        started.driver->SetModels(i, NamesOf(specs[i].model, own));
-      }
+  TRY_ASSIGN(const OwnNames own, FindOwnNames(served_names, WithTheirModelsOnly(found)));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].model.empty()) {
+      upstreams[i]->StandFor(own.names, own.model);
+    } else {
+      started.driver->SetModels(specs[i].name, NamesOf(specs[i].model, own));
     }
   }
+  maker.SetOwnNames(own.names, own.model);
+  started.models_of = [own](const driver::ReplicaSpec& spec) {
+    return spec.model.empty() ? std::vector<std::string>() : NamesOf(spec.model, own);
+  };
   WarnOfModels(served_names, found);
   started.maybe_chat_model = ChatModel(found, served_names);
   return started;

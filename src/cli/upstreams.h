@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags);
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
 
+// What the flags say of every upstream, for one that comes while the server runs.
+void ApplyFlagsOfAll(const UpstreamFlags& flags, driver::ReplicaSpec& spec);
+
 // A spec for each --upstream. One value may have several with commas between, as the environment's
 // does. kInvalidArgument: two of one name, too many.
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flags);
@@ -56,6 +60,8 @@ struct StartedUpstreams {
   // A model that a chat can be had from now, as a client names it; empty: a chat that names none.
   // Nullopt: no chat is sure to be answered.
   std::optional<std::string> maybe_chat_model;
+  // Membership's, for those that come later.
+  std::function<std::vector<std::string>(const driver::ReplicaSpec&)> models_of;
 };
 
 // All of them, made by `maker` and started, as one driver. Says on stderr what was

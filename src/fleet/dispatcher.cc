@@ -12,45 +12,31 @@
 namespace fak::fleet {
 namespace {
 
-bool AnyBounded(const std::vector<std::unique_ptr<FleetReplica>>& replicas) {
-  return std::any_of(replicas.begin(), replicas.end(),
-                     [](const auto& replica) { return replica->options().max_concurrency > 0; });
-}
-
-std::vector<ReplicaId> IdsOf(const std::vector<std::unique_ptr<FleetReplica>>& replicas) {
-  std::vector<ReplicaId> ids;
-  for (const auto& replica : replicas) {
-    ids.push_back(replica->id());
-  }
-  return ids;
+bool Serves(const Replicas& replicas, const FleetReplica& replica, const wire::Turn& turn) {
+  // One that is alone is asked for anything, and says itself what it doesn't have.
+  return replicas.list.size() == 1 ||
+         (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
 }
 
 }  // namespace
 
-Dispatcher::Dispatcher(std::vector<std::unique_ptr<FleetReplica>> replicas,
-                       std::unique_ptr<RoutingPolicy> policy, DispatchOptions options,
+Dispatcher::Dispatcher(std::unique_ptr<RoutingPolicy> policy, DispatchOptions options,
                        const Clock& clock, RandomSource& random)
     : index_(options.residency_pairs_max, random),
-      replicas_(std::move(replicas)),
-      ids_(IdsOf(replicas_)),
       policy_(std::move(policy)),
       options_(options),
-      bounded_(AnyBounded(replicas_)),
       clock_(clock),
       random_(random),
       queue_(options.queue_max),
-      budget_(options.retries) {
-  CHECK(!replicas_.empty());
-  if (!has_choice()) {
-    return;
-  }
-  for (const auto& replica : replicas_) {
-    feeds_.push_back(std::make_unique<ResidencyFeed>(index_, replica->id()));
-    if (driver::KvEventSource* source = replica->driver().maybe_kv_events()) {
-      source->Subscribe(
-          [feed = feeds_.back().get()](const wire::KvEventBatch& batch) { feed->OnBatch(batch); });
-    }
-  }
+      budget_(options.retries) {}
+
+std::shared_ptr<FleetReplica> Dispatcher::MakeReplica(ReplicaOptions options,
+                                                      std::unique_ptr<driver::EngineDriver> driver,
+                                                      const ReplicaHealth::Options& health) {
+  auto replica = std::make_shared<FleetReplica>(ids_.fetch_add(1), std::move(options),
+                                                std::move(driver), health);
+  replica->HearKvEvents(index_);
+  return replica;
 }
 
 Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
@@ -79,7 +65,7 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
   for (;;) {
     Result<Chosen> chosen = Choose(request);
     if (!chosen) {
-      const bool full = bounded_ && chosen.error().code == Code::kResourceExhausted;
+      const bool full = chosen.error().code == Code::kResourceExhausted;
       if (full && !request.cancelled()) {
         request.NoteError(maybe_before);
         Status waits = Enqueue(request.shared_from_this());
@@ -87,8 +73,8 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
       }
       return Fail(maybe_before ? *std::move(maybe_before) : std::move(chosen).error());
     }
-    FleetReplica& replica = chosen->attempt->replica();
-    TRY(request.GoTo(replica));
+    FleetReplica& replica = *chosen->attempt->replica();
+    TRY(request.GoTo(chosen->attempt->replica()));
     request.sink().OnPlaced(
         {.worker = replica.name(), .why = chosen->why, .attempt = request.attempts()});
     Status admitted = replica.driver().Admit(request.prepared(), chosen->attempt);
@@ -128,18 +114,14 @@ void Dispatcher::Cancel(std::string_view request_id) {
   }
 }
 
-bool Dispatcher::Serves(const FleetReplica& replica, const wire::Turn& turn) const {
-  // One that is alone is asked for anything, and says itself what it doesn't have.
-  return !has_choice() || (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
-}
-
-std::vector<uint32_t> Dispatcher::UnitsHeld(const driver::Prepared& prepared) const {
-  std::vector<uint32_t> units(replicas_.size());
-  if (!has_choice()) {
+std::vector<uint32_t> Dispatcher::UnitsHeld(const Replicas& replicas,
+                                            const driver::Prepared& prepared) const {
+  std::vector<uint32_t> units(replicas.list.size());
+  if (units.size() <= 1) {
     return units;
   }
   for (const driver::PreparedPrompt& prompt : prepared.prompts) {
-    const std::vector<uint32_t> held = index_.Match(prompt.unit_keys, ids_);
+    const std::vector<uint32_t> held = index_.Match(prompt.unit_keys, replicas.ids);
     for (size_t i = 0; i < held.size(); ++i) {
       units[i] += held[i];
     }
@@ -147,12 +129,14 @@ std::vector<uint32_t> Dispatcher::UnitsHeld(const driver::Prepared& prepared) co
   return units;
 }
 
-Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, int64_t now_ns,
-                                                  const std::vector<uint32_t>& units) const {
+Dispatcher::Candidates Dispatcher::FindCandidates(const Replicas& replicas,
+                                                  const FleetRequest& request, int64_t now_ns,
+                                                  const std::vector<uint32_t>& units) {
   Candidates found;
   bool any_full = false;
-  for (const auto& replica : replicas_) {
-    if (!Serves(*replica, request.turn()) || request.Tried(replica->id())) {
+  for (size_t i = 0; i < replicas.list.size(); ++i) {
+    const std::shared_ptr<FleetReplica>& replica = replicas.list[i];
+    if (!Serves(replicas, *replica, request.turn()) || request.Tried(replica->id())) {
       continue;
     }
     const FleetReplica::Seen seen = replica->Look(now_ns);
@@ -168,14 +152,14 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, i
       found.list.clear();
     }
     if (seen.tier == found.tier) {
-      const int64_t cached = int64_t{units[replica->id()]} * int64_t{kv::kUnitTokens};
-      found.list.push_back({replica.get(),
+      const int64_t cached = int64_t{units[i]} * int64_t{kv::kUnitTokens};
+      found.list.push_back({replica,
                             {.id = replica->id(),
                              .name = replica->name(),
                              .backlog_tokens = seen.backlog_tokens,
                              .in_flight = replica->in_flight(),
                              .cached_tokens = std::min(cached, request.prompt_tokens()),
-                             .weight = replica->options().weight}});
+                             .weight = replica->weight()}});
     }
   }
   if (any_full && found.tier == Tier::kLast) {
@@ -187,18 +171,19 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const FleetRequest& request, i
 
 Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
   const std::shared_ptr<const driver::Prepared> prepared = request.prepared();
-  const std::vector<uint32_t> units = UnitsHeld(*prepared);
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  const std::vector<uint32_t> units = UnitsHeld(*replicas, *prepared);
   Chosen chosen;
   {
     const std::lock_guard placing(placing_);
     const int64_t now_ns = clock_.NowNs();
-    const Candidates candidates = FindCandidates(request, now_ns, units);
+    const Candidates candidates = FindCandidates(*replicas, request, now_ns, units);
     if (candidates.list.empty()) {
       return Fail(candidates.any_full
                       ? Error{Code::kResourceExhausted,
                               "every upstream that could answer has as many requests as it may", "",
                               0, 1}
-                      : NobodyServes(request.turn()));
+                      : NobodyServes(*replicas, request.turn()));
     }
     const RouteTurn turn{.prompt_tokens = request.prompt_tokens(), .session = request.session()};
     std::vector<ReplicaView> views;
@@ -209,26 +194,27 @@ Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
     const RouteChoice choice = policy_->Choose(turn, views, random_);
     const Candidate& won = candidates.list[choice.index];
     chosen.why = WhyChosen(choice, candidates);
-    chosen.attempt = std::make_shared<Attempt>(request.shared_from_this(), *this, *won.replica,
+    chosen.attempt = std::make_shared<Attempt>(request.shared_from_this(), *this, won.replica,
                                                now_ns, won.view.cached_tokens);
   }
-  if (has_choice()) {
+  if (replicas->list.size() > 1) {
     for (const driver::PreparedPrompt& prompt : prepared->prompts) {
-      index_.Add(chosen.attempt->replica().id(), prompt.unit_keys);
+      index_.Add(chosen.attempt->replica()->id(), prompt.unit_keys);
     }
   }
   return chosen;
 }
 
-std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& candidates) const {
+std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& candidates) {
   constexpr size_t kShown = 4;
   std::string why(choice.why);
   if (candidates.list.size() > 1) {
     for (size_t i = 0; i < std::min(choice.compared.size(), kShown); ++i) {
       const RouteScore& score = choice.compared[i];
+      const auto its = std::find_if(candidates.list.begin(), candidates.list.end(),
+                                    [&](const auto& each) { return each.view.id == score.id; });
       why += fmt::format("{}{} {:.6g} (backlog {}, cached {})", i == 0 ? ": " : ", ",
-                         replicas_[score.id]->name(), score.cost, score.backlog_tokens,
-                         score.cached_tokens);
+                         its->view.name, score.cost, score.backlog_tokens, score.cached_tokens);
     }
   }
   switch (candidates.tier) {
@@ -241,17 +227,21 @@ std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& c
   return why;
 }
 
-Error Dispatcher::NobodyServes(const wire::Turn& turn) const {
+Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn) {
+  constexpr int kAgainS = 1;
+  if (replicas.list.empty()) {
+    return {Code::kUnavailable, "there is no upstream at present", "", 0, kAgainS};
+  }
   bool any_lists = false;
   bool any_serves = false;
   bool any_unknown = false;
   std::vector<std::string> models;
   std::vector<std::string> why_not;
-  for (const auto& replica : replicas_) {
+  for (const auto& replica : replicas.list) {
     const std::vector<std::string> its = replica->models();
     any_unknown = any_unknown || its.empty();
     any_lists = any_lists || replica->ListsModel(turn.model);
-    any_serves = any_serves || Serves(*replica, turn);
+    any_serves = any_serves || Serves(replicas, *replica, turn);
     std::copy_if(its.begin(), its.end(), std::back_inserter(models), [&](const auto& model) {
       return std::find(models.begin(), models.end(), model) == models.end();
     });
@@ -259,7 +249,6 @@ Error Dispatcher::NobodyServes(const wire::Turn& turn) const {
       why_not.push_back(why);
     }
   }
-  constexpr int kAgainS = 1;
   if (any_serves) {
     return {Code::kUnavailable, "every upstream that could answer is being drained", "", 0,
             kAgainS};
@@ -281,8 +270,9 @@ Error Dispatcher::NobodyServes(const wire::Turn& turn) const {
 
 bool Dispatcher::HasElsewhere(const FleetRequest& request) const {
   const int64_t now_ns = clock_.NowNs();
-  return std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
-    return Serves(*replica, request.turn()) && !request.Tried(replica->id()) &&
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  return std::any_of(replicas->list.begin(), replicas->list.end(), [&](const auto& replica) {
+    return Serves(*replicas, *replica, request.turn()) && !request.Tried(replica->id()) &&
            replica->Look(now_ns).tier <= Tier::kSecond;
   });
 }
@@ -299,8 +289,8 @@ bool Dispatcher::MayTryElsewhere(const FleetRequest& request) {
 }
 
 void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {
-  if (!feeds_.empty()) {
-    feeds_[replica.id()]->Clear();
+  if (ResidencyFeed* feed = replica.maybe_feed()) {
+    feed->Clear();
   }
 }
 
@@ -317,14 +307,14 @@ void Dispatcher::OnNothingComputed(const FleetReplica& replica, const FleetReque
 
 void Dispatcher::OnLeft(const FleetReplica& replica, const FleetRequest& request,
                         int64_t cached_tokens, const wire::Usage& usage) {
-  if (feeds_.empty()) {
+  if (!has_choice()) {
     return;
   }
   const std::vector<std::vector<uint64_t>> prompts = request.UnitKeys();
   // Usage is of all prompts together.
   const bool one = prompts.size() == 1;
   for (const std::vector<uint64_t>& keys : prompts) {
-    feeds_[replica.id()]->OnEnded(keys, one ? std::max(0, usage.cached_tokens) : 0);
+    replica.maybe_feed()->OnEnded(keys, one ? std::max(0, usage.cached_tokens) : 0);
   }
   if (usage.cached_tokens >= 0) {
     tally_.Count(usage.prompt_tokens, cached_tokens, usage.cached_tokens);
@@ -376,18 +366,17 @@ void Dispatcher::Drain(std::function<void()> done) {
 }
 
 Status Dispatcher::SetDraining(std::string_view name, bool draining) {
-  const auto found = std::find_if(replicas_.begin(), replicas_.end(),
-                                  [name](const auto& each) { return each->name() == name; });
-  if (found == replicas_.end()) {
+  const std::shared_ptr<FleetReplica> replica = roster_.Now()->Find(name);
+  if (replica == nullptr) {
     return Fail(Code::kNotFound, "no upstream has the name " + std::string(name), "name");
   }
-  (*found)->SetDraining(draining);
+  replica->SetDraining(draining);
   return {};
 }
 
 void Dispatcher::Tick() {
   const int64_t now_ns = clock_.NowNs();
-  for (const auto& replica : replicas_) {
+  for (const auto& replica : roster_.Now()->list) {
     if (const auto change = replica->TakeChange(now_ns)) {
       const bool well = change->now == ReplicaState::kHealthy;
       Log(well ? LogLevel::kInfo : LogLevel::kWarning, "upstream {}: {}, was {}{}{}",
@@ -398,18 +387,34 @@ void Dispatcher::Tick() {
       }
     }
   }
+  for (const auto& replica : roster_.Leaving()) {
+    replica->Look(now_ns);
+  }
   NotePanic(now_ns);
   EjectSlow(now_ns);
   LeaveGone(now_ns);
   EndOverdue(now_ns);
+  TakeApartGone();
   Pump();
 }
 
+// Whoever chose one just before it left may have noted its prompt in the index meanwhile.
+void Dispatcher::TakeApartGone() {
+  for (std::shared_ptr<FleetReplica>& replica : roster_.TakeGone()) {
+    const std::string name = replica->name();
+    replica->driver().Stop();  // it tells of its cache no more
+    ForgetCacheOf(*replica);
+    replica.reset();
+    Log(LogLevel::kInfo, "upstream {} has left", name);
+  }
+}
+
 void Dispatcher::LeaveGone(int64_t now_ns) {
-  const bool any_gone =
-      std::any_of(replicas_.begin(), replicas_.end(),
-                  [now_ns](const auto& replica) { return replica->IsGone(now_ns); });
-  if (!any_gone) {
+  const auto is_gone = [now_ns](const auto& replica) { return replica->IsGone(now_ns); };
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  const std::vector<std::shared_ptr<FleetReplica>> leaving = roster_.Leaving();
+  if (std::none_of(replicas->list.begin(), replicas->list.end(), is_gone) &&
+      std::none_of(leaving.begin(), leaving.end(), is_gone)) {
     return;
   }
   std::vector<std::shared_ptr<FleetRequest>> open;
@@ -426,7 +431,7 @@ void Dispatcher::LeaveGone(int64_t now_ns) {
 
 bool Dispatcher::InPanic(int64_t now_ns) const {
   bool any_down = false;
-  for (const auto& replica : replicas_) {
+  for (const auto& replica : roster_.Now()->list) {
     const FleetReplica::Seen seen = replica->Look(now_ns);
     if (seen.tier < Tier::kLast) {
       return false;
@@ -456,16 +461,17 @@ void Dispatcher::EjectSlow(int64_t now_ns) {
   }
   looked_for_slow_ns_ = now_ns;
   std::map<std::vector<std::string>, std::vector<size_t>> fellows;  // by what they serve
-  for (size_t i = 0; i < replicas_.size(); ++i) {
-    fellows[replicas_[i]->models()].push_back(i);
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  for (size_t i = 0; i < replicas->list.size(); ++i) {
+    fellows[replicas->list[i]->models()].push_back(i);
   }
   for (const auto& [models, members] : fellows) {
     std::vector<TypicalFirstToken> typical;
     for (const size_t i : members) {
-      typical.push_back(replicas_[i]->TypicalAt(now_ns));
+      typical.push_back(replicas->list[i]->TypicalAt(now_ns));
     }
     for (const size_t slow : SlowReplicas(typical)) {
-      replicas_[members[slow]]->EjectForSlowness(now_ns);
+      replicas->list[members[slow]]->EjectForSlowness(now_ns);
     }
   }
 }
@@ -475,7 +481,10 @@ FleetStatus Dispatcher::Describe() const {
   FleetStatus status;
   status.policy = policy_->name();
   status.panic = InPanic(now_ns);
-  for (const auto& replica : replicas_) {
+  std::vector<std::shared_ptr<FleetReplica>> all = roster_.Now()->list;
+  const std::vector<std::shared_ptr<FleetReplica>> leaving = roster_.Leaving();
+  all.insert(all.end(), leaving.begin(), leaving.end());
+  for (const auto& replica : all) {
     replica->Look(now_ns);
     status.replicas.push_back(replica->StatusAt(now_ns));
   }

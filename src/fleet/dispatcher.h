@@ -18,10 +18,10 @@
 #include "fleet/admission_queue.h"
 #include "fleet/fleet_replica.h"
 #include "fleet/fleet_request.h"
-#include "fleet/residency_feed.h"
 #include "fleet/residency_index.h"
 #include "fleet/residency_tally.h"
 #include "fleet/retry_budget.h"
+#include "fleet/roster.h"
 #include "fleet/router.h"
 
 namespace fak::fleet {
@@ -48,20 +48,26 @@ struct FleetStatus {
   std::vector<ReplicaStatus> replicas;
 };
 
-// Who gets a request, and who gets it next when that fails. Made before the drivers start, whose KV
-// events it hears. Any thread; calls sinks, and drivers but for their Load() and capabilities(),
-// without a lock held. Outlives its requests.
+// Who gets a request, and who gets it next when that fails. Replicas come and go meanwhile; one
+// that goes keeps what it has until that ends. Any thread; calls sinks, and drivers but for their
+// Load() and capabilities(), without a lock held. Outlives its requests.
 class Dispatcher {
  public:
-  Dispatcher(std::vector<std::unique_ptr<FleetReplica>> replicas,
-             std::unique_ptr<RoutingPolicy> policy, DispatchOptions options, const Clock& clock,
+  Dispatcher(std::unique_ptr<RoutingPolicy> policy, DispatchOptions options, const Clock& clock,
              RandomSource& random);
+
+  // One more, or one in the place of that of its name. Between the two its driver starts: it is
+  // listened to from the first on, and gets requests from the second on.
+  std::shared_ptr<FleetReplica> MakeReplica(ReplicaOptions options,
+                                            std::unique_ptr<driver::EngineDriver> driver,
+                                            const ReplicaHealth::Options& health);
+  Roster& roster() { return roster_; }
 
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink);
   void Cancel(std::string_view request_id);
   // To be called several times a second: notes and logs what changed, ejects who is slow, takes
-  // requests away from replicas that are gone.
+  // requests away from replicas that are gone, takes apart those that have left.
   void Tick();
   // Nothing new is taken; `done` when the last request has ended.
   void Drain(std::function<void()> done);
@@ -71,9 +77,9 @@ class Dispatcher {
   [[nodiscard]] Status SetDraining(std::string_view name, bool draining);
   FleetStatus Describe() const;
 
-  const std::vector<std::unique_ptr<FleetReplica>>& replicas() const { return replicas_; }
+  std::shared_ptr<const Replicas> replicas() const { return roster_.Now(); }
   // That replica's cache is empty, as far as we know.
-  void ForgetCacheOf(const FleetReplica& replica);
+  static void ForgetCacheOf(const FleetReplica& replica);
   const Clock& clock() const { return clock_; }
 
   // For requests and their attempts.
@@ -91,7 +97,7 @@ class Dispatcher {
   void OnNothingComputed(const FleetReplica& replica, const FleetRequest& request,
                          int64_t cached_tokens);
   // Whether there is more than one replica.
-  bool has_choice() const { return replicas_.size() > 1; }
+  bool has_choice() const { return replicas()->list.size() > 1; }
   // It has ended. Once, before its sink is told.
   void Ended(const FleetRequest& request, const wire::Usage& usage);
 
@@ -102,7 +108,7 @@ class Dispatcher {
     std::optional<AdmissionQueue::Id> maybe_waits;  // its place in the queue
   };
   struct Candidate {
-    FleetReplica* replica;
+    std::shared_ptr<FleetReplica> replica;
     ReplicaView view;
   };
   struct Candidates {
@@ -114,16 +120,16 @@ class Dispatcher {
     std::shared_ptr<Attempt> attempt;
     std::string why;
   };
-  bool Serves(const FleetReplica& replica, const wire::Turn& turn) const;
-  Error NobodyServes(const wire::Turn& turn) const;
-  Candidates FindCandidates(const FleetRequest& request, int64_t now_ns,
-                            const std::vector<uint32_t>& units) const;
+  static Error NobodyServes(const Replicas& replicas, const wire::Turn& turn);
+  // units: that each of the replicas holds.
+  static Candidates FindCandidates(const Replicas& replicas, const FleetRequest& request,
+                                   int64_t now_ns, const std::vector<uint32_t>& units);
   // A replica that a second try may go to: nobody who asked to be left alone, nobody down.
   bool HasElsewhere(const FleetRequest& request) const;
   // How many of the prompts' first units each replica holds.
-  std::vector<uint32_t> UnitsHeld(const driver::Prepared& prepared) const;
+  std::vector<uint32_t> UnitsHeld(const Replicas& replicas, const driver::Prepared& prepared) const;
   Result<Chosen> Choose(FleetRequest& request);
-  std::string WhyChosen(const RouteChoice& choice, const Candidates& candidates) const;
+  static std::string WhyChosen(const RouteChoice& choice, const Candidates& candidates);
   // Whether every replica that could take it has as many requests as it may.
   bool IsFull(const FleetRequest& request) const;
   Status Enqueue(const std::shared_ptr<FleetRequest>& request);
@@ -134,18 +140,17 @@ class Dispatcher {
   std::vector<std::shared_ptr<FleetRequest>> TakeWaiting(std::span<const AdmissionQueue::Id> ids);
   void EndOverdue(int64_t now_ns);
   void LeaveGone(int64_t now_ns);
+  void TakeApartGone();
   void EjectSlow(int64_t now_ns);
   bool InPanic(int64_t now_ns) const;
   void NotePanic(int64_t now_ns);
 
   ResidencyIndex index_;
   ResidencyTally tally_;
-  std::vector<std::unique_ptr<ResidencyFeed>> feeds_;  // by id; none where there is one replica
-  const std::vector<std::unique_ptr<FleetReplica>> replicas_;  // whose drivers call the feeds
-  const std::vector<ReplicaId> ids_;
+  Roster roster_;  // whose replicas tell the index
+  std::atomic<ReplicaId> ids_{0};
   const std::unique_ptr<RoutingPolicy> policy_;
   const DispatchOptions options_;
-  const bool bounded_;  // a replica may have only so many requests
   const Clock& clock_;
   RandomSource& random_;
   std::atomic<bool> stopping_{false};

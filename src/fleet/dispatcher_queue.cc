@@ -7,8 +7,9 @@
 namespace fak::fleet {
 
 bool Dispatcher::IsFull(const FleetRequest& request) const {
-  const Candidates candidates =
-      FindCandidates(request, clock_.NowNs(), std::vector<uint32_t>(replicas_.size()));
+  const auto replicas = roster_.Now();
+  const Candidates candidates = FindCandidates(*replicas, request, clock_.NowNs(),
+                                               std::vector<uint32_t>(replicas->list.size()));
   return candidates.list.empty() && candidates.any_full;
 }
 

@@ -10,17 +10,6 @@
 namespace fak::fleet {
 namespace {
 
-std::vector<std::unique_ptr<FleetReplica>> MakeReplicas(std::vector<FleetMember> members,
-                                                        const ReplicaHealth::Options& health) {
-  std::vector<std::unique_ptr<FleetReplica>> replicas;
-  for (FleetMember& member : members) {
-    replicas.push_back(std::make_unique<FleetReplica>(static_cast<ReplicaId>(replicas.size()),
-                                                      std::move(member.options),
-                                                      std::move(member.driver), health));
-  }
-  return replicas;
-}
-
 void Add(driver::Capabilities& all, const driver::Capabilities& one) {
   if (one.engine != all.engine) {
     all.engine = "several";
@@ -49,15 +38,21 @@ void Add(driver::Capabilities& all, const driver::Capabilities& one) {
 
 // One control call, made to every replica that has that side; `without` answers for the others.
 template <class Outcome, class Control, class Request>
-void AskAll(const std::vector<std::unique_ptr<FleetReplica>>& replicas,
+void AskAll(const std::shared_ptr<const Replicas>& replicas,
             Control* (driver::EngineDriver::*side)(),
             void (Control::*call)(Request, std::function<void(std::vector<Outcome>)>),
             const Request& request, std::function<void(std::vector<Outcome>)> done,
             const std::function<std::vector<Outcome>(const FleetReplica&)>& without) {
-  const auto take = Gathering<Outcome>::Of(replicas.size(), std::move(done));
-  for (const auto& replica : replicas) {
+  if (replicas->list.empty()) {
+    done({});
+    return;
+  }
+  const auto take = Gathering<Outcome>::Of(replicas->list.size(), std::move(done));
+  for (const auto& replica : replicas->list) {
     if (Control* control = (replica->driver().*side)()) {
-      (control->*call)(request, take);
+      // Who is asked stays until it has answered.
+      (control->*call)(
+          request, [take, replica](std::vector<Outcome> outcomes) { take(std::move(outcomes)); });
     } else {
       take(without(*replica));
     }
@@ -73,21 +68,30 @@ std::vector<Outcome> NoOutcome(const FleetReplica&) {
 
 FleetDriver::FleetDriver(std::vector<FleetMember> members, FleetOptions options, const Clock& clock,
                          RandomSource& random)
-    : dispatcher_(MakeReplicas(std::move(members), options.health), std::move(options.policy),
-                  options.dispatch, clock, random) {}
+    : health_(options.health),
+      dispatcher_(std::move(options.policy), options.dispatch, clock, random) {
+  for (FleetMember& member : members) {
+    const Status added = AddReplica(std::move(member));
+    CHECK(added) << added.error().detail;
+  }
+}
 
 FleetDriver::~FleetDriver() {
   Stop();
 }
 
 std::shared_ptr<const driver::Capabilities> FleetDriver::capabilities() const {
-  const auto& replicas = dispatcher_.replicas();
-  if (replicas.size() == 1) {
-    return replicas.front()->driver().capabilities();
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+  if (replicas->list.empty()) {
+    return std::make_shared<const driver::Capabilities>();
   }
-  auto all = std::make_shared<driver::Capabilities>(*replicas.front()->driver().capabilities());
+  const FleetReplica& first = *replicas->list.front();
+  if (replicas->list.size() == 1) {
+    return first.driver().capabilities();
+  }
+  auto all = std::make_shared<driver::Capabilities>(*first.driver().capabilities());
   all->models.clear();
-  for (const auto& replica : replicas) {
+  for (const auto& replica : replicas->list) {
     for (std::string& model : replica->models()) {
       if (std::find(all->models.begin(), all->models.end(), model) == all->models.end()) {
         all->models.push_back(std::move(model));
@@ -105,7 +109,11 @@ driver::LoadReport FleetDriver::Load() const {
       sum = sum.value_or(0) + *one;
     }
   };
-  for (const auto& replica : dispatcher_.replicas()) {
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+  if (replicas->list.empty()) {
+    all.why_not = "there is no upstream at present";
+  }
+  for (const auto& replica : replicas->list) {
     const driver::LoadReport one = replica->driver().Load();
     add(all.in_flight, one.in_flight);
     add(all.running, one.running);
@@ -115,7 +123,7 @@ driver::LoadReport FleetDriver::Load() const {
     add(all.kv_blocks_free, one.kv_blocks_free);
     add(all.prefill_tokens_per_s, one.prefill_tokens_per_s);
     add(all.decode_tokens_per_s, one.decode_tokens_per_s);
-    if (dispatcher_.replicas().size() == 1) {
+    if (replicas->list.size() == 1) {
       all.kv_usage = one.kv_usage;
     }
     const std::string why = replica->draining() ? replica->name() + " is drained" : one.why_not;
@@ -130,7 +138,7 @@ driver::LoadReport FleetDriver::Load() const {
 
 std::vector<driver::WorkerLoad> FleetDriver::WorkerLoads() const {
   std::vector<driver::WorkerLoad> all;
-  for (const auto& replica : dispatcher_.replicas()) {
+  for (const auto& replica : dispatcher_.replicas()->list) {
     std::vector<driver::WorkerLoad> rows = replica->driver().WorkerLoads();
     std::move(rows.begin(), rows.end(), std::back_inserter(all));
   }
@@ -138,14 +146,54 @@ std::vector<driver::WorkerLoad> FleetDriver::WorkerLoads() const {
 }
 
 Status FleetDriver::Start() {
-  for (const auto& replica : dispatcher_.replicas()) {
-    TRY(replica->driver().Start());
+  {
+    const std::lock_guard changing(changing_);
+    for (const auto& replica : dispatcher_.replicas()->list) {
+      TRY(replica->driver().Start());
+    }
+    started_ = true;
   }
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) {
     thread_ = std::thread([this] { Run(); });
   }
   return {};
+}
+
+Result<std::shared_ptr<FleetReplica>> FleetDriver::MakeReplica(FleetMember member) {
+  if (stopped_) {
+    return Fail(Code::kUnavailable, "the server is shutting down");
+  }
+  auto replica =
+      dispatcher_.MakeReplica(std::move(member.options), std::move(member.driver), health_);
+  if (started_) {
+    TRY(replica->driver().Start());
+  }
+  return replica;
+}
+
+Status FleetDriver::AddReplica(FleetMember member) {
+  const std::lock_guard changing(changing_);
+  if (dispatcher_.replicas()->Find(member.options.name) != nullptr) {
+    return Fail(Code::kAlreadyExists,
+                "another upstream is called " + member.options.name + " already", "name");
+  }
+  TRY_ASSIGN(auto replica, MakeReplica(std::move(member)));
+  return dispatcher_.roster().Add(std::move(replica));
+}
+
+Status FleetDriver::ReplaceReplica(FleetMember member) {
+  const std::lock_guard changing(changing_);
+  if (dispatcher_.replicas()->Find(member.options.name) == nullptr) {
+    return Fail(Code::kNotFound, "no upstream has the name " + member.options.name, "name");
+  }
+  TRY_ASSIGN(auto replica, MakeReplica(std::move(member)));
+  return dispatcher_.roster().Replace(std::move(replica));
+}
+
+Status FleetDriver::RemoveReplica(std::string_view name) {
+  const std::lock_guard changing(changing_);
+  return dispatcher_.roster().Remove(name);
 }
 
 void FleetDriver::Run() {
@@ -161,8 +209,13 @@ void FleetDriver::Run() {
 
 void FleetDriver::Drain(std::function<void()> done) {
   dispatcher_.Drain([this, done = std::move(done)] {
-    const auto missing = std::make_shared<std::atomic<size_t>>(dispatcher_.replicas().size());
-    for (const auto& replica : dispatcher_.replicas()) {
+    const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+    if (replicas->list.empty()) {
+      done();
+      return;
+    }
+    const auto missing = std::make_shared<std::atomic<size_t>>(replicas->list.size());
+    for (const auto& replica : replicas->list) {
       replica->driver().Drain([missing, done] {
         if (missing->fetch_sub(1) == 1) {
           done();
@@ -184,35 +237,48 @@ void FleetDriver::Stop() {
   if (thread.joinable()) {
     thread.join();
   }
-  for (const auto& replica : dispatcher_.replicas()) {
+  const std::lock_guard changing(changing_);
+  stopped_ = true;
+  for (const auto& replica : dispatcher_.replicas()->list) {
+    replica->driver().Stop();
+  }
+  for (const auto& replica : dispatcher_.roster().Leaving()) {
     replica->driver().Stop();
   }
 }
 
-void FleetDriver::SetModels(size_t member, std::vector<std::string> models) {
-  dispatcher_.replicas()[member]->SetModels(std::move(models));
+void FleetDriver::SetModels(std::string_view name, std::vector<std::string> models) {
+  if (const auto replica = dispatcher_.replicas()->Find(name)) {
+    replica->SetModels(std::move(models));
+  }
+}
+
+void FleetDriver::SetShare(std::string_view name, double weight, int32_t max_concurrency) {
+  if (const auto replica = dispatcher_.replicas()->Find(name)) {
+    replica->SetShare(weight, max_concurrency);
+  }
 }
 
 std::shared_ptr<const text::ModelCard> FleetDriver::maybe_card() const {
-  const auto& replicas = dispatcher_.replicas();
-  return replicas.size() == 1 ? replicas.front()->driver().maybe_card() : nullptr;
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+  return replicas->list.size() == 1 ? replicas->list.front()->driver().maybe_card() : nullptr;
 }
 
 // Who can't be emptied says so, where the model may be his.
 void FleetDriver::Evict(driver::EvictRequest request,
                         std::function<void(std::vector<driver::EvictOutcome>)> done) {
   const std::string model = request.model;
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
   AskAll<driver::EvictOutcome, driver::CacheControl>(
-      dispatcher_.replicas(), &driver::EngineDriver::maybe_cache_control,
-      &driver::CacheControl::Evict, request,
-      [this, done = std::move(done)](std::vector<driver::EvictOutcome> outcomes) {
-        for (const auto& replica : dispatcher_.replicas()) {
+      replicas, &driver::EngineDriver::maybe_cache_control, &driver::CacheControl::Evict, request,
+      [replicas, done = std::move(done)](std::vector<driver::EvictOutcome> outcomes) {
+        for (const auto& replica : replicas->list) {
           const bool emptied = std::any_of(
               outcomes.begin(), outcomes.end(), [&replica](const driver::EvictOutcome& outcome) {
                 return outcome.worker == replica->name() && outcome.report;
               });
           if (emptied) {
-            dispatcher_.ForgetCacheOf(*replica);
+            Dispatcher::ForgetCacheOf(*replica);
           }
         }
         done(std::move(outcomes));
@@ -241,8 +307,9 @@ void FleetDriver::ActOnSlot(driver::SlotRequest request,
 }
 
 driver::RemoteTokenizer* FleetDriver::maybe_tokenizer() {
-  const auto& replicas = dispatcher_.replicas();
-  const bool any = std::any_of(replicas.begin(), replicas.end(), [](const auto& replica) {
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+  const auto& list = replicas->list;
+  const bool any = std::any_of(list.begin(), list.end(), [](const auto& replica) {
     return replica->driver().maybe_tokenizer() != nullptr;
   });
   return any ? this : nullptr;
@@ -250,14 +317,14 @@ driver::RemoteTokenizer* FleetDriver::maybe_tokenizer() {
 
 void FleetDriver::Tokenize(std::string model, std::string text,
                            std::function<void(Result<std::vector<int32_t>>)> done) {
-  std::vector<driver::RemoteTokenizer*> ready;
-  std::vector<driver::RemoteTokenizer*> others;
-  const bool alone = dispatcher_.replicas().size() == 1;
-  for (const auto& replica : dispatcher_.replicas()) {
-    driver::RemoteTokenizer* tokenizer = replica->driver().maybe_tokenizer();
-    if (tokenizer != nullptr && (alone || replica->ListsModel(model))) {
+  const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
+  std::vector<std::shared_ptr<FleetReplica>> ready;
+  std::vector<std::shared_ptr<FleetReplica>> others;
+  const bool alone = replicas->list.size() == 1;
+  for (const auto& replica : replicas->list) {
+    if (replica->driver().maybe_tokenizer() != nullptr && (alone || replica->ListsModel(model))) {
       const bool well = replica->driver().Load().ready && !replica->draining();
-      (well ? ready : others).push_back(tokenizer);
+      (well ? ready : others).push_back(replica);
     }
   }
   ready.insert(ready.end(), others.begin(), others.end());
@@ -268,25 +335,25 @@ void FleetDriver::Tokenize(std::string model, std::string text,
   TokenizeAtFirst(std::move(ready), std::move(model), std::move(text), std::move(done));
 }
 
-void FleetDriver::TokenizeAtFirst(std::vector<driver::RemoteTokenizer*> tokenizers,
+void FleetDriver::TokenizeAtFirst(std::vector<std::shared_ptr<FleetReplica>> replicas,
                                   std::string model, std::string text,
                                   std::function<void(Result<std::vector<int32_t>>)> done) {
-  driver::RemoteTokenizer* const first = tokenizers.front();
-  tokenizers.erase(tokenizers.begin());
-  if (tokenizers.empty()) {
-    first->Tokenize(std::move(model), std::move(text), std::move(done));
+  const std::shared_ptr<FleetReplica> first = replicas.front();
+  replicas.erase(replicas.begin());
+  driver::RemoteTokenizer* const tokenizer = first->driver().maybe_tokenizer();
+  auto take = [first, replicas = std::move(replicas), model, text,
+               done = std::move(done)](Result<std::vector<int32_t>> tokens) mutable {
+    if (tokens || tokens.error().upstream_status != 0 || replicas.empty()) {
+      done(std::move(tokens));
+      return;
+    }
+    TokenizeAtFirst(std::move(replicas), std::move(model), std::move(text), std::move(done));
+  };
+  if (tokenizer == nullptr) {
+    take(Fail(Code::kUnavailable, "upstream " + first->name() + " has no tokenizer at present"));
     return;
   }
-  first->Tokenize(model, text,
-                  [tokenizers = std::move(tokenizers), model, text,
-                   done = std::move(done)](Result<std::vector<int32_t>> tokens) mutable {
-                    if (tokens || tokens.error().upstream_status != 0) {
-                      done(std::move(tokens));
-                      return;
-                    }
-                    TokenizeAtFirst(std::move(tokenizers), std::move(model), std::move(text),
-                                    std::move(done));
-                  });
+  tokenizer->Tokenize(model, text, std::move(take));
 }
 
 }  // namespace fak::fleet

@@ -35,6 +35,9 @@ struct FleetOptions {
 //
 // A fleet of one asks it for anything, and tries nothing again.
 //
+// Replicas come and go while it serves. One that goes gets nothing new, ends what it has, and is
+// taken apart, with all that is known of it, when that is done.
+//
 // Any thread. A thread of its own looks at the replicas several times a second (Dispatcher::Tick).
 class FleetDriver final : public driver::EngineDriver,
                           public driver::CacheControl,
@@ -42,8 +45,8 @@ class FleetDriver final : public driver::EngineDriver,
                           public driver::SlotControl,
                           public driver::RemoteTokenizer {
  public:
-  // At least one member, of different names, none of which was started: it listens to their KV
-  // events. Clock and random outlive the driver.
+  // Members of different names, none of which was started: it listens to their KV events. Clock
+  // and random outlive the driver.
   FleetDriver(std::vector<FleetMember> members, FleetOptions options, const Clock& clock,
               RandomSource& random);
   ~FleetDriver() override;
@@ -77,8 +80,17 @@ class FleetDriver final : public driver::EngineDriver,
   void Tokenize(std::string model, std::string text,
                 std::function<void(Result<std::vector<int32_t>>)> done) override;
 
-  // What that member, by its place, is asked for, as clients name it. Before: what it lists.
-  void SetModels(size_t member, std::vector<std::string> models);
+  // What that member is asked for, as clients name it. Before: what it lists.
+  void SetModels(std::string_view name, std::vector<std::string> models);
+  // One more, started once the fleet is. kAlreadyExists: its name is taken. kUnavailable: the fleet
+  // has stopped.
+  [[nodiscard]] Status AddReplica(FleetMember member);
+  // In the place of the one of its name, which leaves. kNotFound.
+  [[nodiscard]] Status ReplaceReplica(FleetMember member);
+  // kNotFound.
+  [[nodiscard]] Status RemoveReplica(std::string_view name);
+  // As of ReplicaOptions; nothing where nobody is called that.
+  void SetShare(std::string_view name, double weight, int32_t max_concurrency);
   // A replica that drains gets no new request, and ends those that it has. kNotFound: nobody is
   // called that.
   [[nodiscard]] Status DrainReplica(std::string_view name) {
@@ -93,12 +105,19 @@ class FleetDriver final : public driver::EngineDriver,
 
  private:
   // At the first of them; where it fails for its own fault, at the next.
-  static void TokenizeAtFirst(std::vector<driver::RemoteTokenizer*> tokenizers, std::string model,
-                              std::string text,
+  static void TokenizeAtFirst(std::vector<std::shared_ptr<FleetReplica>> replicas,
+                              std::string model, std::string text,
                               std::function<void(Result<std::vector<int32_t>>)> done);
   void Run();
+  // Makes it and starts it, if the fleet is; with changing_ held.
+  Result<std::shared_ptr<FleetReplica>> MakeReplica(FleetMember member);
 
+  const ReplicaHealth::Options health_;
   Dispatcher dispatcher_;
+
+  std::mutex changing_;   // one change of who is in it at a time
+  bool started_ = false;  // guarded by changing_
+  bool stopped_ = false;  // the same
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;

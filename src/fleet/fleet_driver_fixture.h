@@ -34,6 +34,21 @@ class FleetDriverTest : public ::testing::Test {
         random_);
     fleet_->Tick();
   }
+  // One that isn't in the fleet yet.
+  static FleetMember Member(const std::string& name, ScriptedReplica** made = nullptr) {
+    auto replica = std::make_unique<ScriptedReplica>(name);
+    if (made != nullptr) {
+      *made = replica.get();
+    }
+    return {{.name = name}, std::move(replica)};
+  }
+  std::vector<std::string> Names() {
+    std::vector<std::string> names;
+    for (const ReplicaStatus& replica : fleet_->Describe().replicas) {
+      names.push_back(replica.name + (replica.leaving ? " leaving" : ""));
+    }
+    return names;
+  }
   ScriptedReplica& a() { return *replicas_[0]; }
   ScriptedReplica& b() { return *replicas_[1]; }
 

@@ -30,8 +30,8 @@ TEST_F(FleetDriverTest, GoesToWhoServesTheModel) {
 
 TEST_F(FleetDriverTest, TakesTheModelsThatItWasGivenForAReplicas) {
   Make(2);
-  fleet_->SetModels(0, {"x"});
-  fleet_->SetModels(1, {"y", "alias"});
+  fleet_->SetModels("a", {"x"});
+  fleet_->SetModels("b", {"y", "alias"});
   EXPECT_THAT(fleet_->capabilities()->models, ElementsAre("x", "y", "alias"));
   Ask("r", "alias");
   EXPECT_EQ(b().open(), 1u);
@@ -422,9 +422,9 @@ TEST_F(FleetDriverTest, CreditsNobodyWithAPromptThatCameToNothing) {
 
 TEST_F(FleetDriverTest, TokenizesWhereTheModelIsAndSomebodyIsUp) {
   Make(3);
-  fleet_->SetModels(0, {"x"});
-  fleet_->SetModels(1, {"y"});
-  fleet_->SetModels(2, {"y"});
+  fleet_->SetModels("a", {"x"});
+  fleet_->SetModels("b", {"y"});
+  fleet_->SetModels("c", {"y"});
   const auto by = [this](const std::string& model) {
     std::string who;
     fleet_->Tokenize(model, "text", [&who](const Result<std::vector<int32_t>>& tokens) {

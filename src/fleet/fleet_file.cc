@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/key_file.h"
 #include "base/limits.h"
+#include "fleet/router.h"
 
 namespace fak::fleet {
 namespace {
@@ -36,9 +37,8 @@ Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
 }
 
 Status ReadShare(const ConfigTable& table, driver::ReplicaSpec& spec) {
-  constexpr double kWeightMax = 1e6;
   TRY_ASSIGN(const std::optional<double> weight, table.Float("weight"));
-  if (weight && !(*weight >= 0 && *weight <= kWeightMax)) {
+  if (weight && !(*weight >= 0 && *weight <= kReplicaWeightMax)) {
     return Fail(table.ErrorAt("weight", "must be from 0 to 1000000"));
   }
   spec.weight = weight.value_or(spec.weight);

@@ -23,10 +23,21 @@ FleetReplica::FleetReplica(ReplicaId id, ReplicaOptions options,
                            std::unique_ptr<driver::EngineDriver> driver,
                            ReplicaHealth::Options health)
     : id_(id),
-      options_(std::move(options)),
+      name_(std::move(options.name)),
       driver_(std::move(driver)),
+      weight_(options.weight),
+      max_concurrency_(options.max_concurrency),
+      models_(std::move(options.models)),
       health_(health),
       eject_ms_(kEjectMs) {}
+
+void FleetReplica::HearKvEvents(ResidencyIndex& index) {
+  feed_ = std::make_unique<ResidencyFeed>(index, id_);
+  if (driver::KvEventSource* source = driver_->maybe_kv_events()) {
+    source->Subscribe(
+        [feed = feed_.get()](const wire::KvEventBatch& batch) { feed->OnBatch(batch); });
+  }
+}
 
 std::vector<std::string> FleetReplica::models() const {
   {
@@ -84,8 +95,14 @@ FleetReplica::Seen FleetReplica::Look(int64_t now_ns) {
           estimate_.backlog_tokens(now_ns / kNsPerUs)};
 }
 
+void FleetReplica::SetShare(double weight, int32_t max_concurrency) {
+  weight_.store(weight);
+  max_concurrency_.store(max_concurrency);
+}
+
 bool FleetReplica::HasRoom() const {
-  return options_.max_concurrency <= 0 || in_flight_.load() < options_.max_concurrency;
+  const int32_t most = max_concurrency_.load();
+  return most <= 0 || in_flight_.load() < most;
 }
 
 BreakerTicket FleetReplica::Begin(int64_t now_ns, int64_t uncached_tokens) {
@@ -141,6 +158,12 @@ bool FleetReplica::draining() const {
   return health_.draining();
 }
 
+void FleetReplica::SetLeaving() {
+  const std::lock_guard lock(mutex_);
+  leaving_ = true;
+  health_.SetDraining(true);
+}
+
 TypicalFirstToken FleetReplica::TypicalAt(int64_t now_ns) const {
   const std::lock_guard lock(mutex_);
   const Tier tier = health_.TierAt(now_ns);
@@ -159,7 +182,7 @@ void FleetReplica::EjectForSlowness(int64_t now_ns) {
 
 bool FleetReplica::IsGone(int64_t now_ns) const {
   const std::lock_guard lock(mutex_);
-  return !health_.ready() && health_.StateAt(now_ns) == ReplicaState::kDown;
+  return health_.GoneAt(now_ns);
 }
 
 std::optional<FleetReplica::Change> FleetReplica::TakeChange(int64_t now_ns) {
@@ -177,18 +200,19 @@ std::optional<FleetReplica::Change> FleetReplica::TakeChange(int64_t now_ns) {
 ReplicaStatus FleetReplica::StatusAt(int64_t now_ns) const {
   const auto capabilities = driver_->capabilities();
   ReplicaStatus status;
-  status.name = options_.name;
+  status.name = name_;
   status.engine = capabilities->engine;
   status.version = capabilities->version;
   status.models = models();
   status.load = driver_->Load();
   status.in_flight = in_flight_.load();
-  status.weight = options_.weight;
-  status.max_concurrency = options_.max_concurrency;
+  status.weight = weight_.load();
+  status.max_concurrency = max_concurrency_.load();
   const std::lock_guard lock(mutex_);
   status.backlog_tokens = estimate_.backlog_tokens(now_ns / kNsPerUs);
   status.state = health_.StateAt(now_ns);
-  status.why = health_.WhyAt(now_ns);
+  status.leaving = leaving_;
+  status.why = leaving_ ? "it was taken out of the fleet" : health_.WhyAt(now_ns);
   status.breaker = health_.BreakerAt(now_ns);
   if (prompt_tokens_ > 0) {
     status.hit_rate = cached_tokens_ / prompt_tokens_;

@@ -12,6 +12,7 @@
 #include "fleet/first_token_times.h"
 #include "fleet/load_estimate.h"
 #include "fleet/replica_health.h"
+#include "fleet/residency_feed.h"
 #include "fleet/router.h"
 #include "wire/event.h"
 
@@ -20,14 +21,16 @@ namespace fak::fleet {
 struct ReplicaOptions {
   std::string name = {};
   double weight = 1;
-  int32_t max_concurrency = 0;  // requests open there at once; 0: as many as come
+  int32_t max_concurrency = 0;           // requests open there at once; 0: as many as come
+  std::vector<std::string> models = {};  // what it is asked for; empty: those that it lists
 };
 
 // As it is at one moment, for people and programs. Absent is not 0.
 struct ReplicaStatus {
   std::string name;
   ReplicaState state = ReplicaState::kJoining;
-  std::string why;  // of a state other than healthy
+  std::string why;       // of a state other than healthy
+  bool leaving = false;  // it was taken out of the fleet, and ends what it has
   BreakerState breaker = BreakerState::kClosed;
   std::string engine;
   std::string version;
@@ -52,9 +55,13 @@ class FleetReplica {
                ReplicaHealth::Options health = {});
 
   ReplicaId id() const { return id_; }
-  const std::string& name() const { return options_.name; }
-  const ReplicaOptions& options() const { return options_; }
+  const std::string& name() const { return name_; }
+  double weight() const { return weight_.load(); }
   driver::EngineDriver& driver() const { return *driver_; }
+  // What it says of its cache goes into the index, which outlives it. Before its driver starts.
+  void HearKvEvents(ResidencyIndex& index);
+  // Null: nobody listens.
+  ResidencyFeed* maybe_feed() const { return feed_.get(); }
 
   // What it is asked for, as clients name it: what was set, else what its driver lists.
   std::vector<std::string> models() const;
@@ -69,6 +76,8 @@ class FleetReplica {
   };
   // Asks its driver how it is.
   Seen Look(int64_t now_ns);
+  // As of ReplicaOptions.
+  void SetShare(double weight, int32_t max_concurrency);
   // Whether no more than it may have is open there.
   bool HasRoom() const;
   int64_t in_flight() const { return in_flight_.load(); }
@@ -85,6 +94,8 @@ class FleetReplica {
 
   void SetDraining(bool draining);
   bool draining() const;
+  // It was taken out of the fleet: it drains for good.
+  void SetLeaving();
   // What tells it from its fellows in speed; out: it gets no requests just now.
   TypicalFirstToken TypicalAt(int64_t now_ns) const;
   // For longer each time, as long as it isn't well in between.
@@ -103,8 +114,11 @@ class FleetReplica {
 
  private:
   const ReplicaId id_;
-  const ReplicaOptions options_;
+  const std::string name_;
+  std::unique_ptr<ResidencyFeed> feed_;  // which the driver calls
   const std::unique_ptr<driver::EngineDriver> driver_;
+  std::atomic<double> weight_;
+  std::atomic<int32_t> max_concurrency_;
   std::atomic<int64_t> in_flight_{0};
 
   mutable std::mutex mutex_;  // guards the members below
@@ -112,6 +126,7 @@ class FleetReplica {
   std::vector<std::string> models_;  // empty: those that its driver lists
   ReplicaHealth health_;
   FirstTokenTimes first_tokens_;
+  bool leaving_ = false;
   ReplicaState told_ = ReplicaState::kJoining;
   int64_t eject_ms_;
   int64_t last_ejected_ns_ = 0;

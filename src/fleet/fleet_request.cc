@@ -124,20 +124,20 @@ void FleetRequest::NoteError(std::optional<Error> error) {
   last_error_ = std::move(error);
 }
 
-Status FleetRequest::GoTo(FleetReplica& replica) {
+Status FleetRequest::GoTo(std::shared_ptr<FleetReplica> replica) {
   const std::lock_guard lock(mutex_);
   if (cancelled_) {
     return fak::Fail(Code::kCancelled, "cancelled");
   }
-  tried_.push_back(replica.id());
-  maybe_replica_ = &replica;
+  tried_.push_back(replica->id());
+  maybe_replica_ = std::move(replica);
   attempt_.reset();
   return {};
 }
 
 void FleetRequest::SetTaken(const std::shared_ptr<Attempt>& attempt) {
   const std::lock_guard lock(mutex_);
-  if (maybe_replica_ == &attempt->replica()) {
+  if (maybe_replica_ == attempt->replica()) {
     attempt_ = attempt;
   }
 }
@@ -145,7 +145,7 @@ void FleetRequest::SetTaken(const std::shared_ptr<Attempt>& attempt) {
 // Whoever places it looks whether it was cancelled before and after its replica knows of it, so
 // that one of the two calls finds it there.
 void FleetRequest::Cancel() {
-  FleetReplica* maybe_replica = nullptr;
+  std::shared_ptr<FleetReplica> maybe_replica;
   {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
@@ -162,11 +162,11 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     attempt = cancelled_ ? nullptr : attempt_.lock();
   }
-  if (attempt == nullptr || !attempt->held() || !attempt->replica().IsGone(now_ns) ||
+  if (attempt == nullptr || !attempt->held() || !attempt->replica()->IsGone(now_ns) ||
       !dispatcher_.MayTryElsewhere(*this)) {
     return;
   }
-  FleetReplica& replica = attempt->replica();
+  FleetReplica& replica = *attempt->replica();
   Error gone{Code::kUnavailable,
              "upstream " + replica.name() + " went away: " + replica.StatusAt(now_ns).why};
   if (!attempt->TakeAway(gone)) {
@@ -199,16 +199,17 @@ void FleetRequest::Fail(Error error, std::optional<wire::UpstreamHeaders> maybe_
 }
 
 Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
-                 FleetReplica& replica, int64_t now_ns, int64_t cached_tokens)
+                 std::shared_ptr<FleetReplica> replica, int64_t now_ns, int64_t cached_tokens)
     : request_(std::move(request)),
       sink_(request_->sink()),
       dispatcher_(dispatcher),
-      replica_(replica),
+      kept_replica_(std::move(replica)),
+      replica_(*kept_replica_),
       began_ns_(now_ns),
       cached_tokens_(cached_tokens),
       uncached_tokens_(request_->prompt_tokens() - cached_tokens),
       sequences_(Sequences(*request_)),
-      ticket_(replica.Begin(now_ns, uncached_tokens_)),
+      ticket_(replica_.Begin(now_ns, uncached_tokens_)),
       holds_chunks_(request_->turn().surface == wire::Surface::kChat ||
                     request_->turn().surface == wire::Surface::kCompletion) {}
 

@@ -40,7 +40,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   bool Tried(ReplicaId id) const;
   int attempts() const;
   // It goes there now. kCancelled: it doesn't, it was cancelled.
-  [[nodiscard]] Status GoTo(FleetReplica& replica);
+  [[nodiscard]] Status GoTo(std::shared_ptr<FleetReplica> replica);
   // Its driver has taken it; from now on the attempt may be taken away. Nothing where it has ended
   // or moved on since.
   void SetTaken(const std::shared_ptr<Attempt>& attempt);
@@ -73,7 +73,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   mutable std::mutex mutex_;                          // guards the members below
   std::shared_ptr<const driver::Prepared> prepared_;  // null: forgotten
   std::vector<std::vector<uint64_t>> unit_keys_;      // of what was forgotten
-  FleetReplica* maybe_replica_ = nullptr;
+  std::shared_ptr<FleetReplica> maybe_replica_;
   std::weak_ptr<Attempt> attempt_;  // that its driver has taken
   std::vector<ReplicaId> tried_;
   std::optional<Error> last_error_;
@@ -86,13 +86,13 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
 // lock. Hot path: bench/e2e.
 class Attempt final : public driver::EventSink {
  public:
-  // Counted at the replica from here on.
+  // Counted at the replica from here on, and keeps it.
   // cached_tokens: of its prompt, as the residency index has it.
-  Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher, FleetReplica& replica,
-          int64_t now_ns, int64_t cached_tokens);
+  Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
+          std::shared_ptr<FleetReplica> replica, int64_t now_ns, int64_t cached_tokens);
   ~Attempt() override;
 
-  FleetReplica& replica() const { return replica_; }
+  const std::shared_ptr<FleetReplica>& replica() const { return kept_replica_; }
 
   void OnEvent(wire::Event event) noexcept override;
   void BeginBatch() noexcept override;
@@ -123,6 +123,7 @@ class Attempt final : public driver::EventSink {
   const std::shared_ptr<FleetRequest> request_;
   driver::EventSink& sink_;  // request_ keeps it
   Dispatcher& dispatcher_;
+  const std::shared_ptr<FleetReplica> kept_replica_;
   FleetReplica& replica_;
   const int64_t began_ns_;
   const int64_t cached_tokens_;

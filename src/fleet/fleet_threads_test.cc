@@ -93,7 +93,16 @@ class FleetThreadsTest : public ::testing::TestWithParam<uint64_t> {
   }
   void RunChaos() {
     Draws draws(GetParam() * 1000);
+    uint64_t changes = 0;
     while (!calm_.load()) {
+      if (draws.OneIn(20)) {  // one that refuses all, and so is soon gone
+        const std::string name = "x" + std::to_string(++changes);
+        auto guest = std::make_unique<ScriptedReplica>(name);
+        guest->OnAdmit([](const auto&) -> Status { return Fail(Code::kUnavailable, "a guest"); });
+        EXPECT_TRUE(fleet_->AddReplica({{.name = name}, std::move(guest)}));
+        fleet_->Tick();
+        EXPECT_TRUE(fleet_->RemoveReplica(name));
+      }
       ScriptedReplica& replica = *replicas_[draws.Below(kReplicas)];
       replica.SetReady(!draws.OneIn(3));
       const std::string name(1, static_cast<char>('a' + draws.Below(kReplicas)));
@@ -152,6 +161,8 @@ TEST_P(FleetThreadsTest, EndsEveryRequestExactlyOnce) {
     }
   }
   EXPECT_GT(moved, 0u);
+  fleet_->Tick();
+  EXPECT_EQ(fleet_->Describe().replicas.size(), kReplicas);
   fleet_->Stop();
   for (const ReplicaStatus& replica : fleet_->Describe().replicas) {
     EXPECT_EQ(replica.in_flight, 0);

@@ -71,6 +71,10 @@ bool ReplicaHealth::GoneFor(int64_t now_ns) const {
          !MadeProgress(now_ns);
 }
 
+bool ReplicaHealth::GoneAt(int64_t now_ns) const {
+  return joined_ && !ready_ && (GoneFor(now_ns) || breaker_.StateAt(now_ns) == BreakerState::kOpen);
+}
+
 ReplicaState ReplicaHealth::StateAt(int64_t now_ns) const {
   if (draining_) {
     return ReplicaState::kDraining;

@@ -70,6 +70,8 @@ class ReplicaHealth {
   // Of a state other than healthy, for a person.
   std::string WhyAt(int64_t now_ns) const;
   BreakerState BreakerAt(int64_t now_ns) const { return breaker_.StateAt(now_ns); }
+  // Down since nobody is there, rather than by its breaker alone, or would be if it didn't drain.
+  bool GoneAt(int64_t now_ns) const;
   bool ready() const { return ready_; }
   bool draining() const { return draining_; }
   bool EjectedAt(int64_t now_ns) const { return now_ns < ejected_until_ns_; }

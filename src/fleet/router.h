@@ -14,9 +14,10 @@
 // arguments, so that the fleet, the simulation and `fak fleet explain` decide alike.
 namespace fak::fleet {
 
-// A replica's number in this process: small, dense, and not another's while anything of its first
-// owner is remembered.
+// A replica's number in this process, from 0 on: never another's.
 using ReplicaId = uint32_t;
+
+inline constexpr double kReplicaWeightMax = 1e6;
 
 // What routing knows of a request.
 struct RouteTurn {

@@ -165,6 +165,8 @@ class ScriptedReplica final : public driver::EngineDriver,
     const std::lock_guard lock(mutex_);
     return cancelled_;
   }
+  // Expired: it was taken apart.
+  std::weak_ptr<const int> life() const { return life_; }
   bool evicts_ = true;  // set before the replica is used
 
  private:
@@ -194,6 +196,7 @@ class ScriptedReplica final : public driver::EngineDriver,
     return taken;
   }
 
+  const std::shared_ptr<const int> life_ = std::make_shared<int>();
   const std::string name_;
   mutable std::mutex mutex_;  // guards the members below
   std::vector<std::string> models_;

@@ -1,9 +1,10 @@
 #include <utility>
 
+#include "fleet/replica_json.h"
 #include "gateway/gateway.h"
 #include "wire/fields.h"
 
-// GET /v1/fak/fleet, POST /v1/fak/fleet/drain and /undrain.
+// GET /v1/fak/fleet, POST /v1/fak/fleet/drain, /undrain, /add and /remove.
 namespace fak::gateway {
 namespace {
 
@@ -19,6 +20,9 @@ void WriteReplica(JsonWriter& json, const fleet::ReplicaStatus& replica) {
   json.Key("state").String(fleet::ReplicaStateName(replica.state));
   if (!replica.why.empty()) {
     json.Key("why").String(replica.why);
+  }
+  if (replica.leaving) {
+    json.Key("leaving").Bool(true);
   }
   json.Key("breaker").String(fleet::BreakerStateName(replica.breaker));
   json.Key("engine").String(replica.engine);
@@ -68,6 +72,10 @@ std::string FleetBody(const fleet::FleetStatus& status) {
 
 Error NoFleet() {
   return {Code::kNotFound, "there is no fleet here: a model is served, and no upstream"};
+}
+
+Error Fixed() {
+  return {Code::kUnsupported, "who is in this fleet can't be changed while it serves"};
 }
 
 Result<std::string> NameIn(std::string_view body) {
@@ -120,6 +128,40 @@ void Gateway::DrainReplica(std::shared_ptr<Call> call) {
 
 void Gateway::UndrainReplica(std::shared_ptr<Call> call) {
   SetDraining(std::move(call), /*draining=*/false);
+}
+
+void Gateway::AddReplicaNow(std::shared_ptr<Call> call) {
+  if (options_.maybe_fleet == nullptr || options_.maybe_membership == nullptr) {
+    Refuse(*call, options_.maybe_fleet == nullptr ? NoFleet() : Fixed());
+    return;
+  }
+  const auto add = [this, &call]() -> Status {
+    TRY_ASSIGN(const Json document, ParseJson(call->request.body));
+    TRY_ASSIGN(driver::ReplicaSpec spec, fleet::ReadReplicaJson(document));
+    TRY(options_.maybe_membership->Add(std::move(spec)));
+    return {};
+  };
+  if (const Status added = add(); !added) {
+    Refuse(*call, added.error());
+    return;
+  }
+  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
+}
+
+void Gateway::RemoveReplicaNow(std::shared_ptr<Call> call) {
+  if (options_.maybe_fleet == nullptr || options_.maybe_membership == nullptr) {
+    Refuse(*call, options_.maybe_fleet == nullptr ? NoFleet() : Fixed());
+    return;
+  }
+  const auto remove = [this, &call]() -> Status {
+    TRY_ASSIGN(const std::string name, NameIn(call->request.body));
+    return options_.maybe_membership->Remove(name);
+  };
+  if (const Status removed = remove(); !removed) {
+    Refuse(*call, removed.error());
+    return;
+  }
+  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
 }
 
 }  // namespace fak::gateway

@@ -6,7 +6,9 @@
 namespace fak::gateway {
 namespace {
 
-class FleetRoutes : public GatewayTest {
+using ::testing::ElementsAre;
+
+class FleetRoutes : public GatewayTest, public driver::DriverFactory {
  protected:
   // A fleet of "a" and "b", beside the scripted driver that answers.
   void StartFleet(GatewayOptions options = {}) {
@@ -19,12 +21,36 @@ class FleetRoutes : public GatewayTest {
     fleet_ = std::make_unique<fleet::FleetDriver>(
         std::move(members), fleet::FleetOptions{.policy = std::make_unique<fleet::test::InOrder>()},
         clock_, random_);
+    membership_ = std::make_unique<fleet::Membership>(
+        *fleet_, *this,
+        fleet::Membership::Options{.complete =
+                                       [](driver::ReplicaSpec& spec) {
+                                         spec.name = spec.name.empty() ? "unnamed" : spec.name;
+                                         return Status();
+                                       }},
+        "file", std::vector<driver::ReplicaSpec>{{.name = "a"}, {.name = "b"}});
     options.maybe_fleet = fleet_.get();
+    options.maybe_membership = membership_.get();
     Start(std::move(options));
+  }
+  Result<std::unique_ptr<driver::EngineDriver>> Make(const driver::ReplicaSpec& spec) override {
+    made_.push_back(spec);
+    return std::make_unique<fleet::test::ScriptedReplica>(spec.name);
+  }
+  std::vector<std::string> Names(const net::HttpResponse& response) {
+    std::vector<std::string> names;
+    const Json document = Document(response);
+    for (const Json& replica : document.Find("replicas")->array()) {
+      names.push_back(replica.Find("name")->string() +
+                      (replica.Find("leaving") == nullptr ? "" : " leaving"));
+    }
+    return names;
   }
   Json Document(const net::HttpResponse& response) { return *ParseJson(response.body); }
 
   std::unique_ptr<fleet::FleetDriver> fleet_;
+  std::unique_ptr<fleet::Membership> membership_;
+  std::vector<driver::ReplicaSpec> made_;
 };
 
 TEST_F(FleetRoutes, ShowTheReplicas) {
@@ -56,10 +82,30 @@ TEST_F(FleetRoutes, DrainAReplicaAndTakeItBack) {
   }
 }
 
+TEST_F(FleetRoutes, AddAReplicaAndTakeItOut) {
+  StartFleet();
+  EXPECT_THAT(Names(Ask("POST", "/v1/fak/fleet/add",
+                        R"({"name":"c","url":"http://c","weight":2,"api_key":"k"})")),
+              ElementsAre("a", "b", "c"));
+  ASSERT_EQ(made_.size(), 1u);
+  EXPECT_EQ(made_.front().url, "http://c");
+  EXPECT_EQ(made_.front().weight, 2);
+  EXPECT_EQ(made_.front().api_key, "k");
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/add", R"({"name":"c","url":"http://d"})").status, 409);
+  EXPECT_THAT(Names(Ask("POST", "/v1/fak/fleet/remove", R"({"name":"a"})")),
+              ElementsAre("b", "c", "a leaving"));
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/remove", R"({"name":"a"})").status, 404);
+  for (const char* wrong : {"", "[]", "{}", R"({"url":1})", R"({"url":"http://a","ulr":1})"}) {
+    EXPECT_EQ(Ask("POST", "/v1/fak/fleet/add", wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(FleetRoutes, AreNotThereWithoutAFleet) {
   Start();
   EXPECT_EQ(Ask("GET", "/v1/fak/fleet").status, 404);
   EXPECT_EQ(Ask("POST", "/v1/fak/fleet/drain", R"({"name":"a"})").status, 404);
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/add", R"({"url":"http://a"})").status, 404);
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/remove", R"({"name":"a"})").status, 404);
 }
 
 TEST_F(FleetRoutes, TellTheRouteToAdminsAlone) {

@@ -150,7 +150,9 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"POST", "/v1/fak/upstream/slot/restore", &Gateway::RestoreSlot},
       Route{"POST", "/v1/fak/upstream/slot/erase", &Gateway::EraseSlot},
       Route{"GET", "/v1/fak/fleet", &Gateway::Fleet},
+      Route{"POST", "/v1/fak/fleet/add", &Gateway::AddReplica},
       Route{"POST", "/v1/fak/fleet/drain", &Gateway::DrainReplica},
+      Route{"POST", "/v1/fak/fleet/remove", &Gateway::RemoveReplica},
       Route{"POST", "/v1/fak/fleet/undrain", &Gateway::UndrainReplica},
       Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
   };

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "driver/engine_driver.h"
 #include "fleet/fleet_driver.h"
+#include "fleet/membership.h"
 #include "gateway/byte_budget.h"
 #include "gateway/exchange.h"
 #include "gateway/keys.h"
@@ -40,6 +41,8 @@ struct GatewayOptions {
   std::string kv_event_sources;    // JSON that GET /kv_event_sources answers; empty: 404
   // The driver, where it is a fleet: for /v1/fak/fleet. Null: it is none.
   fleet::FleetDriver* maybe_fleet = nullptr;
+  // Who is in it, to be changed by its admin. Null: it stays as it is.
+  fleet::Membership* maybe_membership = nullptr;
 };
 
 // Thread: OnHead and OnRequest on the server's loop; the rest of the work on the prepare threads
@@ -128,6 +131,11 @@ class Gateway final : public net::HttpHandler {
   void DrainReplica(std::shared_ptr<Call> call);
   void UndrainReplica(std::shared_ptr<Call> call);
   void SetDraining(std::shared_ptr<Call> call, bool draining);
+  // Off the loop: drivers are made.
+  void AddReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::AddReplicaNow); }
+  void AddReplicaNow(std::shared_ptr<Call> call);
+  void RemoveReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::RemoveReplicaNow); }
+  void RemoveReplicaNow(std::shared_ptr<Call> call);
   void ActOnSlot(std::shared_ptr<Call> call, driver::SlotRequest::Action action);
   // {"results": [a row of each]}, with the first error beside them and its status. `write` gives
   // the error of its row, or null.

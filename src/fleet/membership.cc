@@ -1,0 +1,178 @@
+#include "fleet/membership.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace fak::fleet {
+namespace {
+
+template <class List>
+auto FindNamed(List& list, std::string_view name) {
+  return std::find_if(list.begin(), list.end(),
+                      [name](const driver::ReplicaSpec& each) { return each.name == name; });
+}
+
+// But for its share.
+bool IsSameEngine(const driver::ReplicaSpec& a, const driver::ReplicaSpec& b) {
+  return a.engine == b.engine && a.url == b.url && a.model == b.model && a.api_key == b.api_key &&
+         a.metrics_urls == b.metrics_urls && a.options == b.options;
+}
+
+}  // namespace
+
+Membership::Membership(FleetDriver& fleet, driver::DriverFactory& factory, Options options,
+                       std::string source, std::vector<driver::ReplicaSpec> present)
+    : fleet_(fleet), factory_(factory), options_(std::move(options)) {
+  for (const driver::ReplicaSpec& spec : present) {
+    present_.push_back({spec, source});
+  }
+  said_.sources.emplace_back(std::move(source), std::move(present));
+}
+
+Result<Membership::Changes> Membership::Set(std::string_view source,
+                                            std::vector<driver::ReplicaSpec> replicas) {
+  const std::lock_guard lock(mutex_);
+  Said said = said_;
+  const auto found = std::find_if(said.sources.begin(), said.sources.end(),
+                                  [source](const auto& each) { return each.first == source; });
+  if (found != said.sources.end()) {
+    found->second = std::move(replicas);
+  } else {
+    said.sources.emplace_back(source, std::move(replicas));
+  }
+  return Apply(std::move(said));
+}
+
+Result<std::string> Membership::Add(driver::ReplicaSpec replica) {
+  TRY(options_.complete(replica));
+  const std::lock_guard lock(mutex_);
+  std::string name = replica.name;
+  for (const Wanted& each : present_) {
+    if (each.spec.name == name) {
+      return Fail(Code::kAlreadyExists, "another replica is called " + name + " already", "name");
+    }
+  }
+  Said said = said_;
+  said.added.push_back(std::move(replica));
+  TRY(Apply(std::move(said)));
+  return name;
+}
+
+Status Membership::Remove(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const bool any = std::any_of(present_.begin(), present_.end(),
+                               [name](const Wanted& each) { return each.spec.name == name; });
+  if (!any) {
+    return Fail(Code::kNotFound, "no upstream has the name " + std::string(name), "name");
+  }
+  Said said = said_;
+  if (const auto added = FindNamed(said.added, name); added != said.added.end()) {
+    said.added.erase(added);
+  }
+  said.removed.emplace(name);
+  TRY(Apply(std::move(said)));
+  return {};
+}
+
+std::vector<Membership::Wanted> Membership::Merged(const Said& said) {
+  std::vector<Wanted> all;
+  const auto take = [&all](const driver::ReplicaSpec& spec, std::string_view source) {
+    const auto taken = std::find_if(all.begin(), all.end(), [&spec](const Wanted& each) {
+      return each.spec.name == spec.name;
+    });
+    if (taken == all.end()) {
+      all.push_back({spec, std::string(source)});
+    } else if (taken->source != kFromOperator) {
+      Log(LogLevel::kWarning, "upstream {} of {} is passed over: {} has one of that name",
+          spec.name, source, taken->source);
+    }
+  };
+  for (const driver::ReplicaSpec& spec : said.added) {
+    take(spec, kFromOperator);
+  }
+  for (const auto& [source, replicas] : said.sources) {
+    for (const driver::ReplicaSpec& spec : replicas) {
+      if (!said.removed.contains(spec.name)) {
+        take(spec, source);
+      }
+    }
+  }
+  return all;
+}
+
+FleetMember Membership::MemberOf(const driver::ReplicaSpec& spec,
+                                 std::unique_ptr<driver::EngineDriver> driver) const {
+  return {{.name = spec.name,
+           .weight = spec.weight,
+           .max_concurrency = spec.max_concurrency,
+           .models = options_.models_of ? options_.models_of(spec) : std::vector<std::string>()},
+          std::move(driver)};
+}
+
+// All drivers are made before anything is done, so that one that can't be made changes nothing.
+Result<Membership::Changes> Membership::Apply(Said said) {
+  // What nobody names any more isn't kept out, so that these don't pile up.
+  std::erase_if(said.removed, [&said](const std::string& name) {
+    return std::none_of(said.sources.begin(), said.sources.end(), [&name](const auto& source) {
+      return FindNamed(source.second, name) != source.second.end();
+    });
+  });
+  std::vector<Wanted> wanted = Merged(said);
+  if (wanted.size() > limits::kUpstreamsMax) {
+    return Fail(Code::kInvalidArgument, "at most " + std::to_string(limits::kUpstreamsMax) +
+                                            " replicas, not " + std::to_string(wanted.size()));
+  }
+  struct New {
+    FleetMember member;
+    bool replaces;
+  };
+  std::vector<New> made;
+  std::vector<const Wanted*> stay;
+  for (const Wanted& each : wanted) {
+    const auto before = std::find_if(present_.begin(), present_.end(), [&each](const Wanted& old) {
+      return old.spec.name == each.spec.name;
+    });
+    if (before != present_.end() && IsSameEngine(before->spec, each.spec)) {
+      stay.push_back(&each);
+      continue;
+    }
+    TRY_ASSIGN(auto driver, factory_.Make(each.spec));
+    made.push_back({MemberOf(each.spec, std::move(driver)), before != present_.end()});
+  }
+  Changes changes;
+  for (const Wanted& each : present_) {
+    const bool stays = std::any_of(wanted.begin(), wanted.end(), [&each](const Wanted& next) {
+      return next.spec.name == each.spec.name;
+    });
+    if (!stays) {
+      TRY(fleet_.RemoveReplica(each.spec.name));
+      changes.removed.push_back(each.spec.name);
+    }
+  }
+  for (New& each : made) {
+    (each.replaces ? changes.replaced : changes.added).push_back(each.member.options.name);
+    TRY(each.replaces ? fleet_.ReplaceReplica(std::move(each.member))
+                      : fleet_.AddReplica(std::move(each.member)));
+  }
+  for (const Wanted* each : stay) {
+    fleet_.SetShare(each->spec.name, each->spec.weight, each->spec.max_concurrency);
+  }
+  present_ = std::move(wanted);
+  said_ = std::move(said);
+  const auto tell = [](std::string_view what, const std::vector<std::string>& names) {
+    if (!names.empty()) {
+      Log(LogLevel::kInfo, "upstreams {}: {}", what, Join(names, ", "));
+    }
+  };
+  tell("added", changes.added);
+  tell("removed", changes.removed);
+  tell("replaced", changes.replaced);
+  return changes;
+}
+
+}  // namespace fak::fleet

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "driver/driver_factory.h"
+#include "fleet/fleet_driver.h"
+
+namespace fak::fleet {
+
+// The source of what an operator added.
+inline constexpr std::string_view kFromOperator = "api";
+
+// Who shall be in a fleet. Sources say it, each a set of replicas of its own: flags or a fleet
+// file, and whoever else knows. What an operator adds and removes lies over that: it outlasts what
+// the sources say next, and ends with the process. Of two of one name the operator's counts, then
+// that of the source that was heard of first. What differs from before is done to the fleet; who
+// stays the same keeps what is known of it, also where only its share changes.
+//
+// Any thread; one change at a time, which blocks as long as drivers take to be made.
+class Membership {
+ public:
+  struct Options {
+    // Whether it can be a replica; fills in what was left out. With the member as an error's field.
+    std::function<Status(driver::ReplicaSpec&)> complete;
+    // What clients call its model; empty: what it lists. Null: that of all.
+    std::function<std::vector<std::string>(const driver::ReplicaSpec&)> models_of = nullptr;
+  };
+  // present: what the fleet has already, from `source`. Fleet and factory outlive it.
+  Membership(FleetDriver& fleet, driver::DriverFactory& factory, Options options,
+             std::string source, std::vector<driver::ReplicaSpec> present);
+
+  struct Changes {  // by name
+    std::vector<std::string> added;
+    std::vector<std::string> removed;
+    std::vector<std::string> replaced;  // by another of its name
+    bool empty() const { return added.empty() && removed.empty() && replaced.empty(); }
+  };
+  // All that a source has, instead of what it had, complete and of different names. On error
+  // nothing has changed: kInvalidArgument: more than limits::kUpstreamsMax with those of others, or
+  // one that its driver can't be made for. kUnavailable: the fleet stops.
+  [[nodiscard]] Result<Changes> Set(std::string_view source,
+                                    std::vector<driver::ReplicaSpec> replicas);
+
+  // An operator's. kAlreadyExists: its name is taken; and as of Set(). Gives its name.
+  [[nodiscard]] Result<std::string> Add(driver::ReplicaSpec replica);
+  // Whoever it is from. It ends what it has. kNotFound.
+  [[nodiscard]] Status Remove(std::string_view name);
+
+ private:
+  struct Wanted {
+    driver::ReplicaSpec spec;
+    std::string source;
+  };
+  struct Said {
+    std::vector<std::pair<std::string, std::vector<driver::ReplicaSpec>>> sources;
+    std::vector<driver::ReplicaSpec> added;
+    std::set<std::string, std::less<>> removed;
+  };
+  static std::vector<Wanted> Merged(const Said& said);
+  Result<Changes> Apply(Said said);
+  FleetMember MemberOf(const driver::ReplicaSpec& spec,
+                       std::unique_ptr<driver::EngineDriver> driver) const;
+
+  FleetDriver& fleet_;
+  driver::DriverFactory& factory_;
+  const Options options_;
+
+  std::mutex mutex_;  // guards the members below, and changes
+  Said said_;
+  std::vector<Wanted> present_;
+};
+
+}  // namespace fak::fleet

@@ -1,0 +1,154 @@
+#include "fleet/membership.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/limits.h"
+#include "fleet/fleet_driver_fixture.h"
+
+namespace fak::fleet {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+driver::ReplicaSpec Spec(const std::string& name, const std::string& url = "http://u") {
+  return {.name = name, .engine = "auto", .url = url};
+}
+
+class MembershipTest : public FleetDriverTest, public driver::DriverFactory {
+ protected:
+  // A fleet of a and b, from a file.
+  void SetUp() override {
+    Make(2);
+    membership_ = std::make_unique<Membership>(
+        *fleet_, *this,
+        Membership::Options{.complete = [](driver::ReplicaSpec& spec) -> Status {
+                              if (spec.url == "bad") {
+                                return fak::Fail(Code::kInvalidArgument, "no URL", "url");
+                              }
+                              return {};
+                            },
+                            .models_of =
+                                [](const driver::ReplicaSpec& spec) {
+                                  return spec.model.empty()
+                                             ? std::vector<std::string>()
+                                             : std::vector{spec.model, std::string("alias")};
+                                }},
+        "file", std::vector{Spec("a"), Spec("b")});
+  }
+  Result<std::unique_ptr<driver::EngineDriver>> Make(const driver::ReplicaSpec& spec) override {
+    if (spec.url == "unmakable") {
+      return fak::Fail(Code::kInvalidArgument, "it can't be made");
+    }
+    auto made = std::make_unique<ScriptedReplica>(spec.name);
+    made_[spec.name] = made.get();
+    ++makes_;
+    return made;
+  }
+  using FleetDriverTest::Make;
+
+  std::map<std::string, ScriptedReplica*> made_;
+  int makes_ = 0;
+  std::unique_ptr<Membership> membership_;
+};
+
+TEST_F(MembershipTest, DoesWhatChangedAndNothingElse) {
+  const auto open = Ask("1");
+  const auto changes =
+      membership_->Set("file", {Spec("a"), Spec("b", "http://elsewhere"), Spec("c")});
+  ASSERT_TRUE(changes);
+  EXPECT_THAT(changes->added, ElementsAre("c"));
+  EXPECT_THAT(changes->replaced, ElementsAre("b"));
+  EXPECT_THAT(changes->removed, IsEmpty());
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(StatusOf(0).attempts, 1u);  // what is known of it stayed
+  a().Answer();
+  EXPECT_EQ(open->text(), "a");
+  const auto again =
+      membership_->Set("file", {Spec("a"), Spec("b", "http://elsewhere"), Spec("c")});
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->empty());
+  EXPECT_EQ(makes_, 2);
+  ASSERT_TRUE(membership_->Set("file", {Spec("c")}));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("c"));
+}
+
+TEST_F(MembershipTest, AShareChangesInPlace) {
+  driver::ReplicaSpec more = Spec("a");
+  more.weight = 3;
+  more.max_concurrency = 7;
+  const auto changes = membership_->Set("file", {more, Spec("b")});
+  ASSERT_TRUE(changes);
+  EXPECT_TRUE(changes->empty());
+  EXPECT_EQ(makes_, 0);
+  EXPECT_EQ(StatusOf(0).weight, 3);
+  EXPECT_EQ(StatusOf(0).max_concurrency, 7);
+  const auto first = Ask("1");
+  a().Answer();
+}
+
+TEST_F(MembershipTest, WhatCannotBeMadeChangesNothing) {
+  const auto changes = membership_->Set("file", {Spec("a"), Spec("c"), Spec("d", "unmakable")});
+  ASSERT_FALSE(changes);
+  EXPECT_EQ(changes.error().detail, "it can't be made");
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+  std::vector<driver::ReplicaSpec> many;
+  for (size_t i = 0; i <= limits::kUpstreamsMax; ++i) {
+    many.push_back(Spec("m" + std::to_string(i)));
+  }
+  EXPECT_FALSE(membership_->Set("file", many));
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+}
+
+TEST_F(MembershipTest, AnOperatorsChangesOutlastTheFiles) {
+  driver::ReplicaSpec with_model = Spec("x");
+  with_model.model = "m";
+  const auto added = membership_->Add(with_model);
+  ASSERT_TRUE(added);
+  EXPECT_EQ(*added, "x");
+  ASSERT_TRUE(membership_->Remove("a"));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("b", "x"));
+  EXPECT_THAT(StatusOf(1).models, ElementsAre("m", "alias"));
+  ASSERT_TRUE(
+      membership_->Set("file", {Spec("a"), Spec("b"), Spec("c"), Spec("x", "http://file")}));
+  EXPECT_THAT(Names(), ElementsAre("b", "x", "c"));
+  EXPECT_EQ(makes_, 2);
+  // One that was removed comes back by hand, or once the source forgot it in between.
+  ASSERT_TRUE(membership_->Add(Spec("a", "http://hand")));
+  EXPECT_THAT(Names(), ElementsAre("b", "x", "c", "a"));
+  ASSERT_TRUE(membership_->Remove("a"));
+  ASSERT_TRUE(membership_->Set("file", {Spec("b")}));
+  ASSERT_TRUE(membership_->Set("file", {Spec("a"), Spec("b")}));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("b", "x", "a"));
+}
+
+TEST_F(MembershipTest, SourcesAddUp) {
+  ASSERT_TRUE(membership_->Set("dns", {Spec("d"), Spec("a", "http://dns")}));
+  EXPECT_THAT(Names(), ElementsAre("a", "b", "d"));
+  EXPECT_EQ(makes_, 1);  // the file's a stays
+  ASSERT_TRUE(membership_->Set("file", {Spec("b")}));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("a", "b", "d"));
+  EXPECT_EQ(makes_, 2);
+  ASSERT_TRUE(membership_->Set("dns", {}));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("b"));
+}
+
+TEST_F(MembershipTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(membership_->Add(Spec("a")).error().code, Code::kAlreadyExists);
+  EXPECT_EQ(membership_->Add(Spec("c", "bad")).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(membership_->Remove("c").error().code, Code::kNotFound);
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace fak::fleet

@@ -1,0 +1,141 @@
+"""Replicas that come and go while clients ask: by `fak fleet add` and `remove`."""
+
+import http.client
+import json
+import subprocess
+import threading
+import unittest
+
+import fleet_test
+from fleet_test import Outcome
+from tiny_server import FAK, PATIENCE_S, Front, Server, eventually
+
+
+class FleetCase(unittest.TestCase):
+    """Two replicas, a and b, and one in front of them; without tests."""
+
+    def setUp(self):
+        self.replicas = {name: self.start_replica() for name in "ab"}
+        self.front = self.start_front()
+        self.reference = Outcome(self.front.address, stream=False).text
+        self.assertTrue(self.reference)
+
+    def start_replica(self):
+        replica = Server()
+        self.addCleanup(replica.__exit__)
+        return replica
+
+    def start_front(self):
+        front = Front([self.upstream(name) for name in "ab"], "--routing-policy", "round_robin")
+        self.addCleanup(front.__exit__)
+        return front
+
+    def upstream(self, name):
+        return f"{name}=fak+http://127.0.0.1:{self.replicas[name].port}"
+
+    def fleet_verb(self, *words, status=0):
+        """What it says: on stdout, or stderr where it fails."""
+        ran = subprocess.run([FAK, "fleet", *words, "--url", f"http://127.0.0.1:{self.front.port}"],
+                             capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(ran.returncode, status, ran.stderr)
+        return ran.stderr if status else ran.stdout
+
+    def names(self):
+        return [each["name"] for each in self.front.fleet()["replicas"]]
+
+    def route(self):
+        outcome = Outcome(self.front.address, stream=False)
+        self.assertEqual((outcome.error, outcome.text), (None, self.reference))
+        return outcome.route.split(";")[0]
+
+    def routes(self):
+        return {self.route() for _ in range(2 * len(self.names()))}
+
+    def wait_healthy(self, name):
+        eventually(lambda: self.front.replica(name)["state"] == "healthy", f"{name} is healthy")
+
+    def open_stream(self, at):
+        """An answer from that replica, of which the first bytes are there."""
+        while True:
+            connection = http.client.HTTPConnection(*self.front.address, timeout=PATIENCE_S)
+            self.addCleanup(connection.close)
+            connection.request("POST", "/v1/completions",
+                               json.dumps({**fleet_test.ASKED, "max_tokens": 1500, "stream": True}))
+            answer = connection.getresponse()
+            self.assertEqual(answer.status, 200)
+            self.assertTrue(answer.read1(1))
+            if answer.headers["x-fak-route"].split(";")[0] == at:
+                return answer
+            connection.close()
+
+
+class Changes(FleetCase):
+    def test_added_and_removed(self):
+        self.replicas["c"] = self.start_replica()
+        self.assertRegex(self.fleet_verb("add", self.upstream("c"), "--weight", "1"), "^c: (joining|suspect|healthy)\n$")
+        self.wait_healthy("c")
+        self.assertEqual(self.routes(), {"a", "b", "c"})
+        self.assertIn("another replica is called c already", self.fleet_verb("add", self.upstream("c"), status=1))
+        self.assertIn("no engine", self.fleet_verb("add", "d=what+http://127.0.0.1:1", status=1))
+        self.assertEqual(self.fleet_verb("remove", "a", "--wait"), "a: gone\n")
+        self.assertEqual(self.names(), ["b", "c"])
+        self.assertEqual(self.routes(), {"b", "c"})
+        self.assertIn("no upstream has the name a", self.fleet_verb("remove", "a", status=1))
+        # The same name for another one.
+        self.fleet_verb("add", f"a=fak+http://127.0.0.1:{self.replicas['a'].port}")
+        self.wait_healthy("a")
+        self.assertEqual(self.routes(), {"a", "b", "c"})
+
+    def test_a_stream_outlasts_the_removal_of_its_replica(self):
+        stream = self.open_stream("a")
+        self.assertEqual(self.fleet_verb("remove", "a"), "a: leaves, 1 requests open\n")
+        row = next(each for each in self.front.fleet()["replicas"] if each["name"] == "a")
+        self.assertEqual((row["state"], row["leaving"], row["in_flight"]), ("draining", True, 1))
+        self.assertEqual(self.routes(), {"b"})
+        body = stream.read().decode()
+        self.assertTrue(body.endswith("data: [DONE]\n\n"), body[-200:])
+        self.assertNotIn('"error"', body)
+        eventually(lambda: self.names() == ["b"], "a is forgotten")
+        self.front.wait_quiet()
+
+    def test_all_removed_and_one_added(self):
+        for name in "ab":
+            self.fleet_verb("remove", name, "--wait")
+        self.assertEqual(self.names(), [])
+        status, headers, body = self.front.ask("POST", "/v1/completions", fleet_test.ASKED)
+        self.assertEqual((status, json.loads(body)["error"]["message"]), (503, "there is no upstream at present"))
+        self.assertEqual(headers["retry-after"], "1")
+        self.assertEqual(self.front.ask("GET", "/ready")[0], 503)
+        self.fleet_verb("add", self.upstream("b"))
+        self.wait_healthy("b")
+        self.assertEqual(self.routes(), {"b"})
+
+    def test_changed_all_the_time_under_load(self):
+        broken = []
+        stop = threading.Event()
+
+        def client(stream):
+            while not stop.is_set():
+                outcome = Outcome(self.front.address, stream=stream)
+                if (outcome.error, outcome.text, outcome.finishes) != (None, self.reference, 1):
+                    broken.append(vars(outcome))
+
+        clients = [threading.Thread(target=client, args=(i % 2 == 0,)) for i in range(4)]
+        for each in clients:
+            each.start()
+        try:
+            for _ in range(10):
+                self.fleet_verb("remove", "a", "--wait")
+                self.fleet_verb("add", self.upstream("a"))
+                self.wait_healthy("a")
+        finally:
+            stop.set()
+            for each in clients:
+                each.join()
+        self.assertEqual(broken, [])
+        self.front.wait_quiet()
+        self.assertEqual(sorted(self.names()), ["a", "b"])
+
+
+if __name__ == "__main__":
+    unittest.main()
