@@ -21,6 +21,9 @@ struct PreparedPrompt {
   // Rolling hash of each whole unit of 16 tokens (or, without tokens, of 64 bytes of text) with
   // the salt: what the residency index and routing work with.
   std::vector<uint64_t> unit_keys;
+  // A field of the request that the model's template can't be told; empty: none. Ridden engines
+  // have templates of their own.
+  std::string unserved_field{};
 };
 
 // A prompt that leaves no room for an answer. tokens: how many, in words ("at least 12").

@@ -45,6 +45,17 @@ Status CheckTurn(const wire::Turn& turn) {
   return {};
 }
 
+Status CheckTemplate(const std::vector<driver::PreparedPrompt>& prompts) {
+  for (const driver::PreparedPrompt& prompt : prompts) {
+    if (!prompt.unserved_field.empty()) {
+      return Fail(Code::kUnsupported,
+                  prompt.unserved_field + ": this model's chat template has no switch for it",
+                  prompt.unserved_field);
+    }
+  }
+  return {};
+}
+
 Status CheckPrompt(const std::vector<int32_t>& tokens, int32_t vocabulary, uint32_t context) {
   if (tokens.empty()) {
     return Fail(Code::kInvalidArgument, "the prompt is empty", "prompt");
@@ -83,6 +94,7 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
                                              uint64_t drawn_seed) {
   const wire::Turn& turn = *prepared->turn;
   TRY(CheckTurn(turn));
+  TRY(CheckTemplate(prepared->prompts));
   auto request = std::make_unique<Request>();
   for (const driver::PreparedPrompt& prompt : prepared->prompts) {
     TRY(CheckPrompt(prompt.tokens, card.tokenizer->vocab_size(), context));

@@ -32,7 +32,7 @@ Status CheckMayFit(std::string_view text, const text::Tokenizer& tokenizer,
   return {};
 }
 
-Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
+Result<PreparedPrompt> PrepareText(const wire::PromptInput& input, bool add_special,
                                    const text::ModelCard* maybe_card, int32_t context_length) {
   PreparedPrompt prompt;
   if (input.is_tokens) {
@@ -45,8 +45,7 @@ Result<PreparedPrompt> PrepareText(const wire::PromptInput& input,
   prompt.text = input.text;
   if (maybe_card != nullptr) {
     TRY(CheckMayFit(input.text, *maybe_card->tokenizer, context_length));
-    prompt.tokens =
-        maybe_card->tokenizer->Encode(input.text, {.add_special = true, .parse_special = true});
+    prompt.tokens = maybe_card->tokenizer->Encode(input.text, {.add_special = add_special});
   }
   return prompt;
 }
@@ -67,6 +66,19 @@ Status CutAfterFinalMessage(const wire::Turn& turn, text::RenderedPrompt& render
   }
   rendered.text.resize(end);
   return {};
+}
+
+// The variables that templates read an effort from, as vLLM gives them. False: this one reads none.
+bool TellEffort(const wire::Turn& turn, const text::ChatTemplate& chat_template, Json& extra) {
+  const std::string& effort = *turn.reasoning_effort;
+  extra = extra.is_object() ? std::move(extra) : Json(Json::Object());
+  extra.Set("reasoning_effort", effort);
+  if (extra.Find("enable_thinking") == nullptr) {
+    extra.Set("enable_thinking", effort != "none");
+  }
+  const std::string_view source = chat_template.source();
+  return source.find("reasoning_effort") != std::string_view::npos ||
+         source.find("enable_thinking") != std::string_view::npos;
 }
 
 }  // namespace
@@ -104,6 +116,11 @@ Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard
   input.tools = turn.tools;
   input.add_generation_prompt = turn.add_generation_prompt && !turn.continue_final_message;
   input.extra = turn.chat_template_kwargs;
+  PreparedPrompt prompt;
+  if (turn.reasoning_effort && !TellEffort(turn, *card.maybe_chat_template, input.extra) &&
+      *turn.reasoning_effort != "none") {
+    prompt.unserved_field = "reasoning_effort";
+  }
   if (!card.bos_token.empty()) {
     input.bos_token = card.bos_token;
   }
@@ -116,8 +133,8 @@ Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard
     TRY(CutAfterFinalMessage(turn, rendered));
   }
   TRY(CheckMayFit(rendered.text, *card.tokenizer, context_length));
-  PreparedPrompt prompt;
-  prompt.tokens = card.tokenizer->EncodeSegments(rendered.Segments(), true);
+  prompt.tokens =
+      card.tokenizer->EncodeSegments(rendered.Segments(), turn.add_special_tokens.value_or(true));
   prompt.text = std::move(rendered.text);
   return prompt;
 }
@@ -139,7 +156,8 @@ Result<std::shared_ptr<const Prepared>> Prepare(std::shared_ptr<const wire::Turn
   prepared->traceparent = context.traceparent;
   if (!turn->prompts.empty()) {
     for (const wire::PromptInput& input : turn->prompts) {
-      TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, maybe_card, context_length));
+      TRY_ASSIGN(PreparedPrompt prompt, PrepareText(input, turn->add_special_tokens.value_or(true),
+                                                    maybe_card, context_length));
       prepared->prompts.push_back(std::move(prompt));
     }
   } else if (maybe_card != nullptr) {

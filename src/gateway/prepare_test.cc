@@ -80,6 +80,49 @@ TEST(Prepare, ContinuesTheFinalMessageWhateverItsTextIs) {
   }
 }
 
+TEST(Prepare, AddsSpecialTokensUnlessToldNotTo) {
+  text::ModelCard card = Card();
+  text::Vocabulary vocabulary = text::SampleSpm();
+  vocabulary.add_bos = true;
+  card.tokenizer = *text::Tokenizer::Create(std::move(vocabulary));
+  const int32_t bos = card.tokenizer->bos();
+  for (const auto& turn : {Completion("hi"), Chat("hi")}) {
+    const auto tokens = [&card, &turn] {
+      return (*Prepare(turn, nullptr, &card, 0, {}))->prompts.front().tokens;
+    };
+    std::vector<int32_t> usual = tokens();
+    EXPECT_EQ(usual.front(), bos);
+    turn->add_special_tokens = true;
+    EXPECT_EQ(tokens(), usual);
+    turn->add_special_tokens = false;
+    usual.erase(usual.begin());
+    EXPECT_EQ(tokens(), usual);
+  }
+}
+
+TEST(Prepare, TellsTheTemplateTheEffortOrNamesTheField) {
+  text::ModelCard card = Card();
+  const auto with = [&card](const std::string& source, const std::string& effort, Json kwargs) {
+    card.maybe_chat_template =
+        std::make_shared<const text::ChatTemplate>(*text::ChatTemplate::Parse(source));
+    auto turn = Chat("hi");
+    turn->reasoning_effort = effort;
+    turn->chat_template_kwargs = std::move(kwargs);
+    const auto prepared = *Prepare(turn, nullptr, &card, 0, {});
+    const driver::PreparedPrompt& prompt = prepared->prompts.front();
+    return std::pair(prompt.text, prompt.unserved_field);
+  };
+  using Seen = std::pair<std::string, std::string>;
+  EXPECT_EQ(with("{{ reasoning_effort }}", "low", {}), Seen("low", ""));
+  const char thinks[] = "{{ 'think' if enable_thinking else 'answer' }}";
+  EXPECT_EQ(with(thinks, "low", {}), Seen("think", ""));
+  EXPECT_EQ(with(thinks, "none", {}), Seen("answer", ""));
+  EXPECT_EQ(with(thinks, "low", Json(Json::Object{{"enable_thinking", Json(false)}})),
+            Seen("answer", ""));
+  EXPECT_EQ(with("plain", "low", {}), Seen("plain", "reasoning_effort"));
+  EXPECT_EQ(with("plain", "none", {}), Seen("plain", "")) << "no switch, and nothing to turn off";
+}
+
 TEST(FoldSalt, KeepsTenantsApartAndWithinTheBoundOfASalt) {
   EXPECT_EQ(FoldSalt("", "s"), "s");
   EXPECT_NE(FoldSalt("a", "bc"), FoldSalt("ab", "c"));

@@ -105,6 +105,8 @@ void ReadSampling(Fields& fields, SamplingParams& sampling) {
   sampling.top_k = fields.Int("top_k", sampling_ranges::kTopK);
   sampling.min_p = fields.Float("min_p", sampling_ranges::kMinP);
   sampling.typical_p = fields.Float("typical_p", sampling_ranges::kTypicalP);
+  const auto typ_p = fields.Float("typ_p", sampling_ranges::kTypicalP);  // llama.cpp's flag
+  sampling.typical_p = sampling.typical_p ? sampling.typical_p : typ_p;
   sampling.presence_penalty = fields.Float("presence_penalty", sampling_ranges::kPresencePenalty);
   sampling.frequency_penalty =
       fields.Float("frequency_penalty", sampling_ranges::kFrequencyPenalty);
@@ -182,10 +184,32 @@ void ReadGrammar(Fields& fields, Turn& turn) {
 
 // Known to OpenAI's clients, and without effect on what is generated here.
 void IgnoreCommon(Fields& fields) {
-  for (const char* name : {"service_tier", "store", "metadata", "parallel_tool_calls",
-                           "reasoning_effort", "spaces_between_special_tokens", "request_id",
+  for (const char* name : {"service_tier", "metadata", "parallel_tool_calls", "request_id",
                            "prompt_cache_key", "safety_identifier", "user"}) {
     fields.Take(name);
+  }
+}
+
+bool Penalises(const SamplingParams& sampling) {
+  return sampling.presence_penalty.value_or(0) != 0 ||
+         sampling.frequency_penalty.value_or(0) != 0 ||
+         sampling.repetition_penalty.value_or(1) != 1;
+}
+
+void ReadUnserved(Fields& fields, Turn& turn) {
+  turn.unserved_field = TakeUnservedFields(fields);
+  // llama.cpp's window of the penalties; ours look at everything, its -1.
+  const auto window = fields.Int("repeat_last_n", kInt32Min, kInt32Max);
+  if (window && *window != -1 && Penalises(turn.sampling) && turn.unserved_field.empty()) {
+    turn.unserved_field = "repeat_last_n";
+  }
+}
+
+// llama.cpp's name, which wins there over the others; negative: as many as fit.
+void ReadPredict(Fields& fields, SamplingParams& sampling) {
+  const auto count = fields.Int("n_predict", kInt32Min, kInt32Max);
+  if (count) {
+    sampling.max_tokens = *count < 0 ? std::nullopt : std::optional(static_cast<int32_t>(*count));
   }
 }
 
@@ -206,7 +230,8 @@ void ReadCommon(Fields& fields, Turn& turn) {
       best_of && *best_of != turn.n) {
     fields.Fail("best_of", "must equal n");
   }
-  turn.unserved_field = TakeUnservedFields(fields);
+  turn.add_special_tokens = fields.Bool("add_special_tokens");
+  ReadUnserved(fields, turn);
   IgnoreCommon(fields);
 }
 
@@ -382,6 +407,7 @@ Result<Turn> DecodeChatRequest(const Json& document) {
   auto max_tokens = fields.Int("max_completion_tokens", sampling_ranges::kMaxTokens);
   const auto old_name = fields.Int("max_tokens", sampling_ranges::kMaxTokens);
   Assign(turn.sampling.max_tokens, max_tokens ? max_tokens : old_name);
+  ReadPredict(fields, turn.sampling);
   turn.tools = TakeKind(fields, "tools", Json::Kind::kArray, "a list");
   if (const Json* choice = fields.Take("tool_choice")) {
     turn.tool_choice = *choice;
@@ -394,6 +420,7 @@ Result<Turn> DecodeChatRequest(const Json& document) {
   turn.chat_template_kwargs =
       TakeKind(fields, "chat_template_kwargs", Json::Kind::kObject, "an object");
   turn.chat_template = fields.String("chat_template");
+  turn.reasoning_effort = fields.String("reasoning_effort");
   Assign(turn.add_generation_prompt, fields.Bool("add_generation_prompt"));
   Assign(turn.continue_final_message, fields.Bool("continue_final_message"));
   Assign(turn.echo, fields.Bool("echo"));
@@ -418,6 +445,7 @@ Result<Turn> DecodeCompletionRequest(const Json& document) {
   constexpr int32_t kMaxTokensDefault = 16;
   turn.sampling.max_tokens = kMaxTokensDefault;
   Assign(turn.sampling.max_tokens, fields.Int("max_tokens", 0, kInt32Max));
+  ReadPredict(fields, turn.sampling);
   Assign(turn.sampling.logprobs, fields.Int("logprobs", 0, limits::kTopLogprobsMax));
   Assign(turn.echo, fields.Bool("echo"));
   turn.suffix = fields.String("suffix");

@@ -42,9 +42,34 @@ TEST(DecodeChat, ReadsEveryKnownField) {
 }
 
 TEST(DecodeChat, NamesTheFirstFieldThatOnlyOthersServe) {
-  for (const char* idle :
-       {R"("modalities":["text"])", R"("bad_words":[])", R"("use_beam_search":false)",
-        R"("mirostat":0)", R"("repeat_penalty":1.0)", R"("top_n_sigma":-1)", R"("audio":null)"}) {
+  for (const char* idle : {R"("modalities":["text"])",
+                           R"("bad_words":[])",
+                           R"("use_beam_search":false)",
+                           R"("mirostat":0)",
+                           R"("repeat_penalty":1.0)",
+                           R"("top_n_sigma":-1)",
+                           R"("audio":null)",
+                           R"("store":false)",
+                           R"("spaces_between_special_tokens":true)",
+                           R"("detokenize":true)",
+                           R"("length_penalty":1.0)",
+                           R"("thinking_token_budget":-1)",
+                           R"("vllm_xargs":{})",
+                           R"("include_reasoning":true)",
+                           R"("verbosity":"medium")",
+                           R"("reasoning_format":"auto")",
+                           R"("repeat_last_n":64,"presence_penalty":0)",
+                           R"("repeat_last_n":-1,"presence_penalty":1)",
+                           R"("adaptive_target":-1.0)",
+                           R"("min_keep":0)",
+                           R"("reasoning_effort":"high")",
+                           R"("add_special_tokens":false)",
+                           R"("parallel_tool_calls":true)",
+                           R"("metadata":{"a":"b"})",
+                           R"("service_tier":"auto")",
+                           R"("user":"u")",
+                           R"("n_predict":5)",
+                           R"("typ_p":0.5)"}) {
     const auto turn = Chat("," + std::string(idle));
     ASSERT_TRUE(turn) << idle;
     EXPECT_EQ(turn->unserved_field, "") << idle;
@@ -57,11 +82,48 @@ TEST(DecodeChat, NamesTheFirstFieldThatOnlyOthersServe) {
            {"mirostat", "2"},
            {"repeat_penalty", "1.1"},
            {"allowed_token_ids", "[5]"},
-           {"truncate_prompt_tokens", "1"}}) {
+           {"truncate_prompt_tokens", "1"},
+           {"store", "true"},
+           {"spaces_between_special_tokens", "false"},
+           {"detokenize", "false"},
+           {"length_penalty", "1.5"},
+           {"thinking_token_budget", "0"},
+           {"include_reasoning", "false"},
+           {"verbosity", R"("low")"},
+           {"vllm_xargs", R"({"a":1})"},
+           {"samplers", R"(["top_k"])"},
+           {"samplers", R"("kt")"},
+           {"min_keep", "2"},
+           {"reasoning_format", R"("deepseek")"},
+           {"regex", R"("a+")"}}) {
     const auto turn = Chat(",\"" + std::string(field) + "\":" + value);
     ASSERT_TRUE(turn) << field;
     EXPECT_EQ(turn->unserved_field, field);
+    EXPECT_TRUE(turn->unknown_fields.empty()) << field;
   }
+  EXPECT_EQ(Chat(R"(,"repetition_penalty":1.1,"repeat_last_n":64)")->unserved_field,
+            "repeat_last_n");
+}
+
+TEST(DecodeChat, TakesLlamaCppsNames) {
+  EXPECT_EQ(Chat(R"(,"typ_p":0.5)")->sampling.typical_p, 0.5f);
+  EXPECT_EQ(Chat(R"(,"typ_p":0.5,"typical_p":0.25)")->sampling.typical_p, 0.25f);
+  EXPECT_EQ(Chat(R"(,"n_predict":5,"max_tokens":9)")->sampling.max_tokens, 5);
+  EXPECT_EQ(Chat(R"(,"n_predict":-1,"max_tokens":9)")->sampling.max_tokens, std::nullopt);
+  const auto completion = [](const std::string& fields) {
+    return DecodeCompletionRequest(*ParseJson(R"({"prompt":"x",)" + fields + "}"));
+  };
+  EXPECT_EQ(completion(R"("n_predict":5)")->sampling.max_tokens, 5);
+  EXPECT_EQ(completion(R"("n_predict":-1)")->sampling.max_tokens, std::nullopt);
+  EXPECT_EQ(completion(R"("n_predict":1.5)").error().field, "n_predict");
+}
+
+TEST(DecodeChat, ReadsTheEffortAndWhetherSpecialTokensAreAdded) {
+  const auto turn = Chat(R"(,"reasoning_effort":"low","add_special_tokens":false)");
+  EXPECT_EQ(turn->reasoning_effort, "low");
+  EXPECT_EQ(turn->add_special_tokens, false);
+  EXPECT_EQ(Chat("")->reasoning_effort, std::nullopt);
+  EXPECT_EQ(Chat("")->add_special_tokens, std::nullopt);
 }
 
 TEST(DecodeChat, TakesNullForAbsent) {

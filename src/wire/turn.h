@@ -72,6 +72,11 @@ struct Turn {
   std::optional<std::string> chat_template;  // of the request; honoured only when allowed
   bool add_generation_prompt = true;
   bool continue_final_message = false;
+  // "none", "low" ...: for templates that have a switch for it.
+  std::optional<std::string> reasoning_effort;
+  // BOS and EOS around the prompt, where the vocabulary asks for them. Absent: so, and in a chat
+  // without a second BOS.
+  std::optional<bool> add_special_tokens;
 
   // Completions.
   std::vector<PromptInput> prompts;

@@ -154,6 +154,12 @@ class Requests(unittest.TestCase):
             "modalities": ["audio"],
             "use_beam_search": True,
             "repeat_penalty": 1.1,
+            "reasoning_effort": "high",
+            "store": True,
+            "spaces_between_special_tokens": False,
+            "detokenize": False,
+            "length_penalty": 2,
+            "samplers": ["top_k"],
         }.items():
             self.refused(PATHS[1], {**GOOD[PATHS[1]], field: value}, param=field)
         self.refused(PATHS[0], {"prompt": "x", "suffix": "y"}, param="suffix")
@@ -166,6 +172,8 @@ class Requests(unittest.TestCase):
             {"prompt": "\U0001f600"},
             {"prompt": "x", "unheard_of": {"deep": [1]}},
             {"prompt": "x", "temperature": None, "stop": None, "seed": None},
+            {"prompt": "x", "store": False, "length_penalty": 1.0, "user": "u", "metadata": {"a": "b"},
+             "parallel_tool_calls": True, "service_tier": "auto", "add_special_tokens": False},
         ):
             self.server.complete(max_tokens=2, **fields)
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
