@@ -172,7 +172,15 @@ std::string TableOf(const Json& fleet) {
   if (panic != nullptr && panic->is_bool() && panic->boolean()) {
     out += "; nobody is healthy or suspect: requests go to all that are not drained";
   }
-  return out + "\n";
+  out += "\n";
+  if (const Json* sources = fleet.Find("sources"); sources != nullptr && sources->is_array()) {
+    for (const Json& source : sources->array()) {
+      if (const std::string error = TextOf(source, "error"); !error.empty()) {
+        out += TextOf(source, "name") + ": the fleet stays as it was: " + error + "\n";
+      }
+    }
+  }
+  return out;
 }
 
 void WaitASecond() {

@@ -163,7 +163,8 @@ int Explain(CLI::App& program, const CLI::ParseError& error) {
 int Run(fak::cli::Program& program, const std::string& config_path,
         const std::vector<std::function<fak::cli::ExitStatus()>>& runs) {
   fak::cli::WarnOfUnknownVariables(program.app);
-  auto file = fak::cli::LoadConfigFile(config_path);
+  program.file_path = fak::cli::ConfigPath(config_path);
+  auto file = fak::cli::LoadConfigFile(program.file_path, !config_path.empty());
   if (!file) {
     fak::cli::PrintError(file.error());
     return kWrongUsage;

@@ -24,15 +24,14 @@
 #include "cli/driver_maker.h"
 #include "cli/engine_flags.h"
 #include "cli/number_flag.h"
+#include "cli/replicas.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
-#include "fleet/fleet_file.h"
 #include "fleet/membership.h"
 #include "gateway/gateway.h"
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
-#include "ride/upstream_spec.h"
 
 namespace fak::cli {
 namespace {
@@ -50,6 +49,7 @@ struct ServeFlags {
   uint16_t port = 8000;
   UpstreamFlags upstream;
   std::vector<driver::ReplicaSpec> replicas;  // at least one: what is served
+  std::string fleet_file;                     // that names them; empty: flags do
   std::vector<std::string> served_model_names;
   std::vector<std::string> api_keys;
   std::string keys_file;
@@ -166,66 +166,6 @@ Status RefuseTypedModel(const ServeFlags& flags) {
               "--upstream");
 }
 
-// Whether a replica of the fleet file can be one.
-Status CompleteReplica(driver::ReplicaSpec& spec) {
-  if (spec.engine != driver::kNativeEngine) {
-    if (spec.url.empty()) {
-      return Fail(Code::kInvalidArgument, "is missing", "url");
-    }
-    TRY(ride::CompleteSpec(spec, spec.url));
-    return ride::UpstreamDriver::Check(spec);
-  }
-  // Nothing reads them there.
-  const std::pair<const char*, bool> kGiven[] = {{"name", !spec.name.empty()},
-                                                 {"url", !spec.url.empty()},
-                                                 {"api_key_file", !spec.api_key.empty()},
-                                                 {"metrics_urls", !spec.metrics_urls.empty()},
-                                                 {"weight", spec.weight != 1},
-                                                 {"max_concurrency", spec.max_concurrency != 0}};
-  for (const auto& [key, given] : kGiven) {
-    if (given) {
-      return Fail(Code::kInvalidArgument, "a model that is served here has none", key);
-    }
-  }
-  if (!spec.options.object().empty()) {
-    return Fail(Code::kInvalidArgument, "a model that is served here has none",
-                spec.options.object().front().first);
-  }
-  spec.name = driver::kNativeEngine;
-  return {};
-}
-
-// The upstreams or the model that flags name, else the fleet file's replicas, else the default
-// model. A model that wasn't typed gives way to replicas, as it does to upstreams.
-Result<std::vector<driver::ReplicaSpec>> ReplicasOf(const ServeFlags& flags,
-                                                    const std::optional<ConfigTable>& maybe_file) {
-  std::vector<driver::ReplicaSpec> replicas;
-  if (maybe_file) {
-    TRY_ASSIGN(replicas, fleet::ReadReplicas(*maybe_file, CompleteReplica));
-  }
-  const bool upstreams = !flags.upstream.upstreams.empty();
-  if (!replicas.empty() && (upstreams || flags.model_was_typed)) {
-    std::fprintf(stderr, "fak: the replicas of the TOML file are passed over: %s\n",
-                 upstreams ? "--upstream, or FAK_UPSTREAM, names others" : "a model was named");
-    replicas.clear();
-  }
-  if (!replicas.empty() && !flags.engine.model.empty()) {
-    std::fprintf(stderr, "fak: the model %s is passed over: the TOML file names replicas\n",
-                 Printable(flags.engine.model).c_str());
-  }
-  if (upstreams) {
-    TRY_ASSIGN(replicas, UpstreamSpecs(flags.upstream));
-  }
-  if (replicas.empty()) {
-    replicas.push_back({.name = std::string(driver::kNativeEngine),
-                        .engine = std::string(driver::kNativeEngine),
-                        .model = flags.engine.model});
-  } else if (replicas.front().engine != driver::kNativeEngine) {
-    TRY(ApplyUpstreamFlags(flags.upstream, replicas));
-  }
-  return replicas;
-}
-
 // A flag that is taken does what it says, and no engine but ours reads these.
 Status RefuseNativeFlags(const ServeFlags& flags) {
   if (flags.native()) {
@@ -281,7 +221,7 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
                                        return CompleteReplica(spec);
                                      },
                                  .models_of = std::move(started.models_of)},
-      "start", flags.replicas);
+      flags.fleet_file.empty() ? "flags" : flags.fleet_file, flags.replicas);
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
@@ -505,12 +445,45 @@ bool IgnoresHangUp() {
   return sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
+gateway::GatewayOptions FrontOptions(const ServeFlags& flags, const Served& served,
+                                     gateway::KeyRing keys, std::string kv_event_sources) {
+  return {.served_names = served.names,
+          .maybe_card = served.driver->maybe_card(),
+          .keys = std::move(keys),
+          .trust_request_chat_template = flags.trust_request_chat_template,
+          .cors_origin = flags.allowed_origin,
+          .request_timeout_ms = RequestTimeoutMs(flags),
+          .kv_event_sources = std::move(kv_event_sources),
+          .maybe_fleet = served.maybe_fleet,
+          .maybe_membership = served.membership.get()};
+}
+
+void RereadFleetFile(const ServeFlags& flags, fleet::Membership& membership) {
+  const std::string& path = flags.fleet_file;
+  const auto reread = [&]() -> Status {
+    TRY_ASSIGN(std::vector<driver::ReplicaSpec> replicas, RereadReplicas(path, flags.upstream));
+    TRY_ASSIGN(const auto changes, membership.Set(path, std::move(replicas)));
+    if (changes.empty()) {
+      Log(LogLevel::kInfo, "{}: read again; the replicas are the same", path);
+    }
+    return {};
+  };
+  if (const Status read = reread(); !read) {
+    membership.NoteFailure(path, read.error());
+  }
+}
+
+Status Serve(ServeFlags flags, const Program& program) {
   RaiseDescriptorLimit();
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
   TRY(CleanNames(flags));
   TRY(RefuseTypedModel(flags));
-  TRY_ASSIGN(flags.replicas, ReplicasOf(flags, maybe_file));
+  TRY_ASSIGN(NamedReplicas named, NameReplicas(flags.upstream, flags.engine.model,
+                                               flags.model_was_typed, program.maybe_file));
+  flags.replicas = std::move(named.specs);
+  if (named.from_file && !flags.native()) {
+    flags.fleet_file = program.file_path;
+  }
   TRY(RefuseNativeFlags(flags));
   TRY(RefuseUpstreamFlags(flags));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
@@ -520,8 +493,11 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
   Latch second_signal;
   std::atomic<bool> stop{false};
   const bool stays = IgnoresHangUp();
+  FileWatcher fleet_file(flags.fleet_file);
   const SignalWatcher watcher({SIGTERM, SIGINT, SIGHUP}, [&](int number) {
-    if (number != SIGHUP || !stays) {
+    if (number == SIGHUP && !flags.fleet_file.empty()) {
+      fleet_file.Ask();
+    } else if (number != SIGHUP || !stays) {
       (stop.exchange(true) ? second_signal : first_signal).Set();
     }
   });
@@ -548,22 +524,18 @@ Status Serve(ServeFlags flags, const std::optional<ConfigTable>& maybe_file) {
              flags.native() ? MakeNative(flags, maker) : MakeRidden(flags, metrics, maker));
   TRY_ASSIGN(kv_events, PublishKvEvents(flags, *served.driver, kv_event_sources));
   TRY(served.driver->Start());
-  gateway::Gateway front({.served_names = served.names,
-                          .maybe_card = served.driver->maybe_card(),
-                          .keys = std::move(keys),
-                          .trust_request_chat_template = flags.trust_request_chat_template,
-                          .cors_origin = flags.allowed_origin,
-                          .request_timeout_ms = RequestTimeoutMs(flags),
-                          .kv_event_sources = kv_event_sources,
-                          .maybe_fleet = served.maybe_fleet,
-                          .maybe_membership = served.membership.get()},
+  gateway::Gateway front(FrontOptions(flags, served, std::move(keys), std::move(kv_event_sources)),
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));
   if (!stop.load()) {
     PrintReady(flags, *server, served);
   }
+  if (!flags.fleet_file.empty()) {
+    fleet_file.Start([&] { RereadFleetFile(flags, *served.membership); });
+  }
   first_signal.Wait();
+  fleet_file.Stop();
   ShutDown(flags, front, *served.driver, *server, second_signal);
   served.driver->Stop();
   loop.Stop();
@@ -661,7 +633,8 @@ std::function<ExitStatus()> AddServe(Program& program) {
       "  url = \"http://10.0.0.5:8000\"\n"
       "  api-key-file = \"/etc/fak/a.key\"\n"
       "Further keys: model, weight, max-concurrency, metrics-urls, kv-events, data-parallel-rank,\n"
-      "allow-fields, allow-headers; engine = \"native\" serves that model here.\n"
+      "allow-fields, allow-headers; engine = \"native\" serves that model here. The replicas\n"
+      "are read again when the file changes, and on SIGHUP.\n"
       "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
       "served.\n"
       "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"
@@ -679,7 +652,7 @@ std::function<ExitStatus()> AddServe(Program& program) {
                  std::back_inserter(flags->typed_upstream_options), given);
   });
   return [flags, &program]() -> ExitStatus {
-    const Status served = Serve(*flags, program.maybe_file);
+    const Status served = Serve(*flags, program);
     return served ? 0 : PrintError(served.error());
   };
 }

@@ -184,13 +184,16 @@ std::vector<std::string> VerbNames(const CLI::App& app) {
   return names;
 }
 
-Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& named) {
-  const std::string path = named.empty() ? DefaultConfigPath() : named;
+std::string ConfigPath(const std::string& named) {
+  return named.empty() ? DefaultConfigPath() : named;
+}
+
+Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& path, bool named) {
   if (path.empty()) {
     return std::nullopt;
   }
   Result<ConfigTable> file = ConfigTable::Load(path);
-  if (!file && file.error().code == Code::kNotFound && named.empty()) {
+  if (!file && file.error().code == Code::kNotFound && !named) {
     return std::nullopt;
   }
   return file;

@@ -32,6 +32,7 @@ struct Program {
   // The TOML file, before a verb runs; nullopt: there is none. It has a table a verb and the
   // fleet's replicas.
   std::optional<ConfigTable> maybe_file = {};
+  std::string file_path = {};
 };
 
 struct Verb {
@@ -52,7 +53,10 @@ std::vector<std::string> VerbNames(const CLI::App& app);
 
 // The TOML file: that of --config, else $XDG_CONFIG_HOME/fak/config.toml; nullopt where there is
 // none. Read once: it may be a pipe.
-[[nodiscard]] Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& named);
+[[nodiscard]] Result<std::optional<ConfigTable>> LoadConfigFile(const std::string& path,
+                                                                bool named);
+// --config's, else the default's; empty: there is no place for one.
+std::string ConfigPath(const std::string& named);
 
 // Flags have three sources: the command line, then FAK_<NAME> in the environment, then the table of
 // the verb in the TOML file; [bench.model] is that of "bench model". Every long name of a flag is

@@ -31,12 +31,36 @@ Membership::Membership(FleetDriver& fleet, driver::DriverFactory& factory, Optio
   for (const driver::ReplicaSpec& spec : present) {
     present_.push_back({spec, source});
   }
+  heard_.push_back({source, present.size(), 1, ""});
   said_.sources.emplace_back(std::move(source), std::move(present));
+}
+
+Membership::SourceStatus& Membership::Heard(std::string_view source) {
+  const auto found = std::find_if(heard_.begin(), heard_.end(),
+                                  [source](const auto& each) { return each.name == source; });
+  return found != heard_.end() ? *found
+                               : heard_.emplace_back(SourceStatus{.name = std::string(source)});
+}
+
+void Membership::NoteFailure(std::string_view source, const Error& error) {
+  const std::lock_guard lock(heard_mutex_);
+  SourceStatus& heard = Heard(source);
+  if (heard.error != error.detail) {
+    Log(LogLevel::kWarning, "{}: the fleet stays as it was: {}", source, error.detail);
+  }
+  ++heard.updates;
+  heard.error = error.detail;
+}
+
+std::vector<Membership::SourceStatus> Membership::Sources() const {
+  const std::lock_guard lock(heard_mutex_);
+  return heard_;
 }
 
 Result<Membership::Changes> Membership::Set(std::string_view source,
                                             std::vector<driver::ReplicaSpec> replicas) {
   const std::lock_guard lock(mutex_);
+  const size_t count = replicas.size();
   Said said = said_;
   const auto found = std::find_if(said.sources.begin(), said.sources.end(),
                                   [source](const auto& each) { return each.first == source; });
@@ -45,7 +69,11 @@ Result<Membership::Changes> Membership::Set(std::string_view source,
   } else {
     said.sources.emplace_back(source, std::move(replicas));
   }
-  return Apply(std::move(said));
+  TRY_ASSIGN(Changes changes, Apply(std::move(said)));
+  const std::lock_guard heard_lock(heard_mutex_);
+  SourceStatus& heard = Heard(source);
+  heard = {std::move(heard.name), count, heard.updates + 1, ""};
+  return changes;
 }
 
 Result<std::string> Membership::Add(driver::ReplicaSpec replica) {

@@ -42,11 +42,23 @@ class Membership {
     std::vector<std::string> replaced;  // by another of its name
     bool empty() const { return added.empty() && removed.empty() && replaced.empty(); }
   };
+  struct SourceStatus {
+    std::string name = {};
+    size_t replicas = 0;     // that it has
+    uint64_t updates = 0;    // that it was heard of, whether anything had changed or not
+    std::string error = {};  // of the last time, where that was none: what it had before stays
+  };
+
   // All that a source has, instead of what it had, complete and of different names. On error
   // nothing has changed: kInvalidArgument: more than limits::kUpstreamsMax with those of others, or
   // one that its driver can't be made for. kUnavailable: the fleet stops.
   [[nodiscard]] Result<Changes> Set(std::string_view source,
                                     std::vector<driver::ReplicaSpec> replicas);
+
+  // It couldn't be asked, or what it said can't be: what it had stays.
+  void NoteFailure(std::string_view source, const Error& error);
+  // In the order in which they were heard of. Doesn't block.
+  std::vector<SourceStatus> Sources() const;
 
   // An operator's. kAlreadyExists: its name is taken; and as of Set(). Gives its name.
   [[nodiscard]] Result<std::string> Add(driver::ReplicaSpec replica);
@@ -65,6 +77,7 @@ class Membership {
   };
   static std::vector<Wanted> Merged(const Said& said);
   Result<Changes> Apply(Said said);
+  SourceStatus& Heard(std::string_view source);  // with heard_mutex_ held
   FleetMember MemberOf(const driver::ReplicaSpec& spec,
                        std::unique_ptr<driver::EngineDriver> driver) const;
 
@@ -75,6 +88,9 @@ class Membership {
   std::mutex mutex_;  // guards the members below, and changes
   Said said_;
   std::vector<Wanted> present_;
+
+  mutable std::mutex heard_mutex_;  // guards the member below; nothing is waited for under it
+  std::vector<SourceStatus> heard_;
 };
 
 }  // namespace fak::fleet

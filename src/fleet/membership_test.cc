@@ -143,6 +143,24 @@ TEST_F(MembershipTest, SourcesAddUp) {
   EXPECT_THAT(Names(), ElementsAre("b"));
 }
 
+TEST_F(MembershipTest, TellsOfItsSources) {
+  membership_->NoteFailure("file", {Code::kInvalidArgument, "file:1:2: no"});
+  membership_->NoteFailure("dns", {Code::kUnavailable, "nobody answers"});
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+  std::vector<Membership::SourceStatus> sources = membership_->Sources();
+  ASSERT_EQ(sources.size(), 2u);
+  EXPECT_EQ(sources[0].name, "file");
+  EXPECT_EQ(sources[0].replicas, 2u);
+  EXPECT_EQ(sources[0].updates, 2u);
+  EXPECT_EQ(sources[0].error, "file:1:2: no");
+  EXPECT_EQ(sources[1].replicas, 0u);
+  ASSERT_TRUE(membership_->Set("file", {Spec("a")}));
+  sources = membership_->Sources();
+  EXPECT_EQ(sources[0].replicas, 1u);
+  EXPECT_EQ(sources[0].updates, 3u);
+  EXPECT_EQ(sources[0].error, "");
+}
+
 TEST_F(MembershipTest, RefusesWhatCannotBe) {
   EXPECT_EQ(membership_->Add(Spec("a")).error().code, Code::kAlreadyExists);
   EXPECT_EQ(membership_->Add(Spec("c", "bad")).error().code, Code::kInvalidArgument);

@@ -49,7 +49,21 @@ void WriteReplica(JsonWriter& json, const fleet::ReplicaStatus& replica) {
   json.EndObject();
 }
 
-std::string FleetBody(const fleet::FleetStatus& status) {
+void WriteSources(JsonWriter& json, fleet::Membership& membership) {
+  json.Key("sources").BeginArray();
+  for (const fleet::Membership::SourceStatus& source : membership.Sources()) {
+    json.BeginObject().Key("name").String(source.name).Key("replicas").Uint(source.replicas);
+    json.Key("updates").Uint(source.updates);
+    if (!source.error.empty()) {
+      json.Key("error").String(source.error);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+std::string FleetBody(const GatewayOptions& options) {
+  const fleet::FleetStatus status = options.maybe_fleet->Describe();
   std::string body;
   JsonWriter json(body);
   json.BeginObject().Key("policy").String(status.policy).Key("panic").Bool(status.panic);
@@ -66,7 +80,11 @@ std::string FleetBody(const fleet::FleetStatus& status) {
   for (const fleet::ReplicaStatus& replica : status.replicas) {
     WriteReplica(json, replica);
   }
-  json.EndArray().EndObject();
+  json.EndArray();
+  if (options.maybe_membership != nullptr) {
+    WriteSources(json, *options.maybe_membership);
+  }
+  json.EndObject();
   return body;
 }
 
@@ -100,7 +118,7 @@ void Gateway::Fleet(std::shared_ptr<Call> call) {
     Refuse(*call, NoFleet());
     return;
   }
-  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
+  Answer(*call, 200, FleetBody(options_));
 }
 
 void Gateway::SetDraining(std::shared_ptr<Call> call, bool draining) {
@@ -119,7 +137,7 @@ void Gateway::SetDraining(std::shared_ptr<Call> call, bool draining) {
     Refuse(*call, done.error());
     return;
   }
-  Answer(*call, 200, FleetBody(fleet.Describe()));
+  Answer(*call, 200, FleetBody(options_));
 }
 
 void Gateway::DrainReplica(std::shared_ptr<Call> call) {
@@ -145,7 +163,7 @@ void Gateway::AddReplicaNow(std::shared_ptr<Call> call) {
     Refuse(*call, added.error());
     return;
   }
-  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
+  Answer(*call, 200, FleetBody(options_));
 }
 
 void Gateway::RemoveReplicaNow(std::shared_ptr<Call> call) {
@@ -161,7 +179,7 @@ void Gateway::RemoveReplicaNow(std::shared_ptr<Call> call) {
     Refuse(*call, removed.error());
     return;
   }
-  Answer(*call, 200, FleetBody(options_.maybe_fleet->Describe()));
+  Answer(*call, 200, FleetBody(options_));
 }
 
 }  // namespace fak::gateway

@@ -64,6 +64,10 @@ TEST_F(FleetRoutes, ShowTheReplicas) {
   EXPECT_EQ(replicas[0].Find("state")->string(), "healthy");
   EXPECT_EQ(replicas[0].Find("breaker")->string(), "closed");
   EXPECT_EQ(replicas[0].Find("kv_usage"), nullptr);
+  membership_->NoteFailure("file", {Code::kInvalidArgument, "f:1:2: no"});
+  const Json sources = Document(Ask("GET", "/v1/fak/fleet"));
+  EXPECT_EQ(sources.Find("sources")->Dump(),
+            R"([{"name":"file","replicas":2,"updates":2,"error":"f:1:2: no"}])");
 }
 
 TEST_F(FleetRoutes, DrainAReplicaAndTakeItBack) {

@@ -1,0 +1,142 @@
+#include "cli/replicas.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/printable.h"
+#include "fleet/fleet_file.h"
+#include "ride/upstream_driver.h"
+#include "ride/upstream_spec.h"
+
+namespace fak::cli {
+
+Status CompleteReplica(driver::ReplicaSpec& spec) {
+  if (spec.engine != driver::kNativeEngine) {
+    if (spec.url.empty()) {
+      return Fail(Code::kInvalidArgument, "is missing", "url");
+    }
+    TRY(ride::CompleteSpec(spec, spec.url));
+    return ride::UpstreamDriver::Check(spec);
+  }
+  // Nothing reads them there.
+  const std::pair<const char*, bool> kGiven[] = {{"name", !spec.name.empty()},
+                                                 {"url", !spec.url.empty()},
+                                                 {"api_key_file", !spec.api_key.empty()},
+                                                 {"metrics_urls", !spec.metrics_urls.empty()},
+                                                 {"weight", spec.weight != 1},
+                                                 {"max_concurrency", spec.max_concurrency != 0}};
+  for (const auto& [key, given] : kGiven) {
+    if (given) {
+      return Fail(Code::kInvalidArgument, "a model that is served here has none", key);
+    }
+  }
+  if (!spec.options.object().empty()) {
+    return Fail(Code::kInvalidArgument, "a model that is served here has none",
+                spec.options.object().front().first);
+  }
+  spec.name = driver::kNativeEngine;
+  return {};
+}
+
+Result<NamedReplicas> NameReplicas(const UpstreamFlags& flags, const std::string& model,
+                                   bool model_was_typed,
+                                   const std::optional<ConfigTable>& maybe_file) {
+  std::vector<driver::ReplicaSpec> replicas;
+  if (maybe_file) {
+    TRY_ASSIGN(replicas, fleet::ReadReplicas(*maybe_file, CompleteReplica));
+  }
+  const bool upstreams = !flags.upstreams.empty();
+  if (!replicas.empty() && (upstreams || model_was_typed)) {
+    std::fprintf(stderr, "fak: the replicas of the TOML file are passed over: %s\n",
+                 upstreams ? "--upstream, or FAK_UPSTREAM, names others" : "a model was named");
+    replicas.clear();
+  }
+  if (!replicas.empty() && !model.empty()) {
+    std::fprintf(stderr, "fak: the model %s is passed over: the TOML file names replicas\n",
+                 Printable(model).c_str());
+  }
+  const bool from_file = !replicas.empty();
+  if (upstreams) {
+    TRY_ASSIGN(replicas, UpstreamSpecs(flags));
+  }
+  if (replicas.empty()) {
+    replicas.push_back({.name = std::string(driver::kNativeEngine),
+                        .engine = std::string(driver::kNativeEngine),
+                        .model = model});
+  } else if (replicas.front().engine != driver::kNativeEngine) {
+    TRY(ApplyUpstreamFlags(flags, replicas));
+  }
+  return NamedReplicas{std::move(replicas), from_file};
+}
+
+Result<std::vector<driver::ReplicaSpec>> RereadReplicas(const std::string& path,
+                                                        const UpstreamFlags& flags) {
+  TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
+  TRY_ASSIGN(std::vector<driver::ReplicaSpec> replicas, fleet::ReadReplicas(file, CompleteReplica));
+  if (replicas.empty()) {
+    return Fail(Code::kInvalidArgument, path + ": it names no replica");
+  }
+  if (replicas.front().engine == driver::kNativeEngine) {
+    return Fail(Code::kInvalidArgument,
+                path + ": a model can't be served here instead of upstreams without a restart");
+  }
+  TRY(ApplyUpstreamFlags(flags, replicas));
+  return replicas;
+}
+
+void FileWatcher::Start(std::function<void()> on_change) {
+  thread_ = std::thread([this, on_change = std::move(on_change)] { Run(on_change); });
+}
+
+void FileWatcher::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void FileWatcher::Ask() {
+  const std::lock_guard lock(mutex_);
+  asked_ = true;
+  wake_.notify_all();
+}
+
+std::optional<std::string> FileWatcher::Read() const {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) {
+    return std::nullopt;  // a pipe would wait for its writer
+  }
+  auto bytes = ReadFile(path_, limits::kConfigBytesMax);
+  return bytes ? std::optional(*std::move(bytes)) : std::nullopt;
+}
+
+void FileWatcher::Run(const std::function<void()>& on_change) {
+  constexpr std::chrono::seconds kEvery{1};
+  std::optional<std::string> known = Read();
+  std::optional<std::string> before = known;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(lock, kEvery, [this] { return stopping_ || asked_; });
+    if (stopping_) {
+      return;
+    }
+    const bool asked = std::exchange(asked_, false);
+    lock.unlock();
+    std::optional<std::string> now = Read();
+    if (asked || (now && now == before && now != known)) {
+      known = now;
+      on_change();
+    }
+    before = std::move(now);
+    lock.lock();
+  }
+}
+
+}  // namespace fak::cli

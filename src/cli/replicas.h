@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/config.h"
+#include "base/result.h"
+#include "cli/upstreams.h"
+#include "driver/engine_driver.h"
+
+// What `fak serve` serves: where it is named, and how it changes while it runs.
+namespace fak::cli {
+
+// Whether a replica of the fleet file, or one that an operator adds, can be one.
+[[nodiscard]] Status CompleteReplica(driver::ReplicaSpec& spec);
+
+struct NamedReplicas {
+  std::vector<driver::ReplicaSpec> specs;  // at least one
+  bool from_file = false;
+};
+
+// The upstreams or the model that flags name, else the fleet file's replicas, else the default
+// model. A model that wasn't typed gives way to replicas, as it does to upstreams.
+[[nodiscard]] Result<NamedReplicas> NameReplicas(const UpstreamFlags& flags,
+                                                 const std::string& model, bool model_was_typed,
+                                                 const std::optional<ConfigTable>& maybe_file);
+
+// The fleet file once more. Errors say where it is wrong; kInvalidArgument also where it names no
+// replica, or a native one.
+[[nodiscard]] Result<std::vector<driver::ReplicaSpec>> RereadReplicas(const std::string& path,
+                                                                      const UpstreamFlags& flags);
+
+// Calls when a file's bytes have changed, or when somebody asks for it. It looks once a second; a
+// file that changes is left alone until it has been the same for that long, so that nobody reads
+// half of one. Signals may ask before Start().
+class FileWatcher {
+ public:
+  explicit FileWatcher(std::string path) : path_(std::move(path)) {}
+  ~FileWatcher() { Stop(); }
+
+  // From now on: on a thread of its own, one call at a time. What the file has at this moment is
+  // known.
+  void Start(std::function<void()> on_change);
+  void Stop();
+  // Calls once, whether anything has changed or not. Any thread.
+  void Ask();
+
+ private:
+  // Nullopt: it can't be read, or is no regular file.
+  std::optional<std::string> Read() const;
+  void Run(const std::function<void()>& on_change);
+
+  const std::string path_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable wake_;
+  bool asked_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fak::cli
