@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "cli/engine_flags.h"
+#include "cli/progress.h"
 #include "cli/verbs.h"
 #include "model/card.h"
 #include "model/model.h"
@@ -22,6 +23,7 @@ struct InspectFlags {
   EngineFlags engine;
   bool tensors = false;
   bool json = false;
+  bool quick = false;
 };
 
 struct TypeSum {
@@ -36,11 +38,23 @@ struct Findings {
   Result<std::shared_ptr<const text::ModelCard>> card = Fail(Code::kInternal, "");
   Result<engine::MemoryPlan> plan = Fail(Code::kInternal, "");
   std::map<std::string, TypeSum> types;
+  bool weights_checked = false;
+  Status weights = {};  // once they are
 
   const Error* WhyNot() const {
-    return !shape ? &shape.error() : !card ? &card.error() : !plan ? &plan.error() : nullptr;
+    return !shape     ? &shape.error()
+           : !card    ? &card.error()
+           : !plan    ? &plan.error()
+           : !weights ? &weights.error()
+                      : nullptr;
   }
 };
+
+Status CheckWeights(const model::ModelFile& file) {
+  ProgressBar bar;
+  return file.CheckWeights(
+      [&bar](uint64_t done, uint64_t total) { bar.Show("checking weights", done, total); });
+}
 
 Result<Findings> Look(const InspectFlags& flags) {
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
@@ -58,6 +72,10 @@ Result<Findings> Look(const InspectFlags& flags) {
   if (found.shape) {
     TRY_ASSIGN(const auto opened, model::ModelFile::Open(model.path));
     found.plan = engine::PlanMemory(*opened, *backend, options);
+    found.weights_checked = !flags.quick && found.WhyNot() == nullptr;
+    if (found.weights_checked) {
+      found.weights = CheckWeights(*opened);
+    }
   }
   return found;
 }
@@ -138,7 +156,9 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
   }
   const Error* why_not = found.WhyNot();
   std::printf("runnable       %s\n",
-              why_not == nullptr ? "yes" : ("no: " + Printable(why_not->detail)).c_str());
+              why_not != nullptr      ? ("no: " + Printable(why_not->detail)).c_str()
+              : found.weights_checked ? "yes"
+                                      : "yes by its head; a load checks the weights too");
   if (flags.tensors) {
     for (const tensor::GgufTensor& tensor : found.file->tensors()) {
       std::printf("  %-36s %-6s %lld x %lld\n", tensor::PrintableName(tensor.name).c_str(),
@@ -200,6 +220,7 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
   }
   const Error* why_not = found.WhyNot();
   json.Key("runnable").Bool(why_not == nullptr);
+  json.Key("weights_checked").Bool(found.weights_checked);
   if (why_not != nullptr) {
     json.Key("why_not").String(ReplaceInvalidUtf8(why_not->detail));
   }
@@ -233,7 +254,13 @@ std::function<ExitStatus()> AddInspect(Program& program) {
   flags->engine.AddMachine(*verb);
   verb->add_flag("--tensors", flags->tensors, "List every tensor");
   verb->add_flag("--json", flags->json, "Print JSON");
-  verb->footer("Example:\n  fak inspect smollm2 --json");
+  verb->add_flag("--quick", flags->quick,
+                 "Read the head only, and leave it to a load to refuse weights that aren't finite");
+  verb->footer(
+      "A file whose head is in order is read whole, as a load does, so that \"runnable\" holds "
+      "for\n"
+      "its weights too.\n"
+      "Example:\n  fak inspect smollm2 --json");
   return [flags]() -> ExitStatus {
     const Result<Findings> found = Look(*flags);
     if (!found) {

@@ -1,12 +1,17 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "model/families.h"
 #include "model/recorder.h"
+#include "model/weight_reader.h"
 
 namespace fak::model {
 namespace {
+
+constexpr uint64_t kCheckedAtOnceBytes = uint64_t{1} << 20;
 
 // The whole model: embedding, layers, head. With tied weights the head is the embedding table.
 void Record(Recorder& record) {
@@ -59,6 +64,33 @@ Result<ModelPrice> ModelFile::Price(const tensor::Backend& backend, tensor::KvSp
   price.kv_block = backend.KvBlockBytes(kv);
   price.workspace = backend.WorkspaceBytes(program, limits);
   return price;
+}
+
+Status ModelFile::CheckWeights(
+    const std::function<void(uint64_t done, uint64_t total)>& on_read) const {
+  uint64_t total = 0;
+  for (const tensor::GgufTensor& tensor : gguf_->tensors()) {
+    total += tensor.bytes;
+  }
+  uint64_t done = 0;
+  std::vector<std::byte> buffer;
+  for (const tensor::GgufTensor& tensor : gguf_->tensors()) {
+    const FileWeight weight(*gguf_, tensor);
+    const auto row_bytes = static_cast<uint64_t>(tensor::RowBytes(tensor.type, tensor.shape[0]));
+    const auto rows_at_once =
+        static_cast<uint32_t>(std::clamp<uint64_t>(kCheckedAtOnceBytes / row_bytes, 1, UINT32_MAX));
+    for (uint32_t row = 0; row < weight.rows();) {
+      const uint32_t count = std::min(rows_at_once, weight.rows() - row);
+      buffer.resize(count * row_bytes);
+      TRY(weight.ReadRows(row, count, buffer));
+      row += count;
+      done += buffer.size();
+      if (on_read) {
+        on_read(done, total);
+      }
+    }
+  }
+  return {};
 }
 
 Result<LoadedModel> ModelFile::Load(tensor::Backend& backend) const {

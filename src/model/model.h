@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,11 @@ class ModelFile {
   // Checks every tensor that loading would use, and adds up. kv.layers is filled in here.
   [[nodiscard]] Result<ModelPrice> Price(const tensor::Backend& backend, tensor::KvSpec kv,
                                          const tensor::StepLimits& limits) const;
+  // Reads every weight as loading would and keeps none: the error that Load would have, if any
+  // value or scale is not finite or the file is cut short. For a model that Price() accepts. May
+  // be null: on_read(bytes read so far, of all weights). Cost: one pass over the file.
+  [[nodiscard]] Status CheckWeights(
+      const std::function<void(uint64_t done, uint64_t total)>& on_read) const;
   // Streams the weights into the back end once, in the file's own types.
   [[nodiscard]] Result<LoadedModel> Load(tensor::Backend& backend) const;
 

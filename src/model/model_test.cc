@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <string>
 
 #include "base/test_folder.h"
 #include "tensor/cpu_backend.h"
@@ -33,6 +35,97 @@ TEST(Gemma3, ScalesScoresByTheWidthOfAHeadButInThe27BByWidthOverHeads) {
   EXPECT_EQ(ScaleOf({.family = tiny::Family::kGemma3}), 1.0f / std::sqrt(64.0f));
   EXPECT_EQ(ScaleOf({.family = tiny::Family::kGemma3, .deep = true}),
             1.0f / std::sqrt(128.0f / 4.0f));
+}
+
+// A tiny model of a type, in one file or in parts, with these two bytes at a place of a tensor.
+std::string Damaged(const TestFolder& folder, tensor::DType type, uint16_t parts,
+                    const std::string& tensor_name, uint64_t at, std::string_view bytes) {
+  const tiny::TinyOptions options{.mix = {type}};
+  std::string path = folder.Path("model.gguf");
+  if (parts == 1) {
+    EXPECT_TRUE(tiny::WriteTinyModel(options, path));
+  } else {
+    EXPECT_TRUE(tiny::MakeTinyModel(options).WriteSplit(folder.Path("model"), parts));
+    path = folder.Path("model-00001-of-00003.gguf");
+  }
+  const auto file = *tensor::GgufFile::Open(path);
+  const tensor::GgufTensor& tensor = *file->FindTensor(tensor_name);
+  std::fstream stream(file->part_path(tensor.part),
+                      std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(static_cast<std::streamoff>(tensor.offset + at));
+  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_TRUE(stream.good());
+  return path;
+}
+
+// What loading says and what checking says, which must be one.
+std::string WhatIsWrong(const std::string& path) {
+  const auto file = *ModelFile::Open(path);
+  const auto backend = *tensor::CreateCpuBackend({.threads = 2});
+  const auto loaded = file->Load(*backend);
+  const Status checked = file->CheckWeights(nullptr);
+  EXPECT_FALSE(loaded);
+  EXPECT_FALSE(checked);
+  if (loaded || checked) {
+    return "";
+  }
+  EXPECT_EQ(loaded.error().code, Code::kDataCorrupt);
+  EXPECT_EQ(loaded.error().detail, checked.error().detail);
+  return loaded.error().detail;
+}
+
+uint64_t PlaceOf(const std::string& path, const std::string& tensor_name, uint64_t at) {
+  return (*tensor::GgufFile::Open(path))->FindTensor(tensor_name)->offset + at;
+}
+
+TEST(NonFiniteWeights, AreNamedByFileTensorBlockAndByte) {
+  const TestFolder folder;
+  const std::string name = "blk.1.ffn_down.weight";
+  const std::string nan("\x01\x7e", 2);
+  const uint64_t at = uint64_t{700} * 34;  // a block of Q8_0 has 34 bytes, its scale comes first
+  const std::string path = Damaged(folder, tensor::DType::kQ8_0, 1, name, at, nan);
+  EXPECT_EQ(WhatIsWrong(path), path + ": tensor " + name +
+                                   ": block 700 (elements 22400 to 22431), at byte " +
+                                   std::to_string(PlaceOf(path, name, at)) +
+                                   " of the file, has a scale that is not finite");
+}
+
+TEST(NonFiniteWeights, OfTypesWithoutBlocksAreNamedByElement) {
+  const TestFolder folder;
+  const std::string name = "blk.2.attn_norm.weight";
+  const std::string infinite("\x80\x7f", 2);
+  const std::string path = Damaged(folder, tensor::DType::kQ8_0, 1, name, 4 * 9 + 2, infinite);
+  EXPECT_EQ(WhatIsWrong(path), path + ": tensor " + name + ": element 9, at byte " +
+                                   std::to_string(PlaceOf(path, name, 4 * 9)) +
+                                   " of the file, is not finite");
+}
+
+TEST(NonFiniteWeights, OfASplitModelAreNamedByTheirPart) {
+  const TestFolder folder;
+  const std::string name = "blk.1.ffn_down.weight";
+  const std::string path =
+      Damaged(folder, tensor::DType::kF16, 3, name, 2 * 1000, std::string("\x00\x7c", 2));
+  const auto file = *tensor::GgufFile::Open(path);
+  const std::string part = file->part_path(file->FindTensor(name)->part);
+  EXPECT_NE(part, path);
+  EXPECT_EQ(WhatIsWrong(path), part + ": tensor " + name + ": element 1000, at byte " +
+                                   std::to_string(PlaceOf(path, name, 2 * 1000)) +
+                                   " of the file, is not finite");
+}
+
+TEST(NonFiniteWeights, AreNoneInAWholeModel) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.gguf");
+  ASSERT_TRUE(tiny::WriteTinyModel({.mix = {tensor::DType::kQ4K}}, path));
+  const auto file = *ModelFile::Open(path);
+  uint64_t read = 0;
+  uint64_t all = 0;
+  EXPECT_TRUE(file->CheckWeights([&](uint64_t done, uint64_t total) {
+    read = done;
+    all = total;
+  }));
+  EXPECT_GT(all, 0u);
+  EXPECT_EQ(read, all);
 }
 
 }  // namespace

@@ -16,9 +16,13 @@ Recorder::Recorder(const tensor::GgufFile& file, const ModelShape& shape,
     : file_(file), shape_(shape), pricer_(pricer), maybe_backend_(maybe_backend) {}
 
 void Recorder::Fail(Error error) {
+  FailLoading(Within(file_.part_path(0), std::move(error)));
+}
+
+void Recorder::FailLoading(Error error) {
   if (!failed_) {
     failed_ = true;
-    error_ = Within(file_.part_path(0), std::move(error));
+    error_ = std::move(error);
   }
 }
 
@@ -62,7 +66,7 @@ tensor::Norm Recorder::Norm(std::string_view name, uint32_t width) {
   if (maybe_backend_ != nullptr) {
     Result<tensor::VectorId> id = maybe_backend_->AddVector(FileWeight(file_, *tensor));
     if (!id) {
-      Fail(std::move(id).error());
+      FailLoading(std::move(id).error());
       return {};
     }
     norm.weight = *id;
@@ -104,7 +108,7 @@ tensor::MatrixId Recorder::Stack(std::initializer_list<Part> parts, uint32_t col
   }
   Result<tensor::MatrixId> id = maybe_backend_->AddMatrix(stacked);
   if (!id) {
-    Fail(std::move(id).error());
+    FailLoading(std::move(id).error());
     return tensor::kNoMatrix;
   }
   return *id;
@@ -124,7 +128,7 @@ tensor::MatrixId Recorder::Vocabulary(std::string_view name) {
   const tensor::MatrixPart part{&reader, nullptr};
   Result<tensor::MatrixId> id = maybe_backend_->AddMatrix({&part, 1});
   if (!id) {
-    Fail(std::move(id).error());
+    FailLoading(std::move(id).error());
     return tensor::kNoMatrix;
   }
   return *id;
@@ -156,7 +160,7 @@ tensor::ExpertsId Recorder::Experts(std::string_view gate, std::string_view up,
   Result<tensor::ExpertsId> id =
       maybe_backend_->AddExperts({&gate_reader, &up_reader, &down_reader, shape_.experts});
   if (!id) {
-    Fail(std::move(id).error());
+    FailLoading(std::move(id).error());
     return {};
   }
   return *id;
@@ -176,8 +180,10 @@ std::vector<float> Recorder::MaybeFloats(std::string_view name, uint32_t count) 
     return {};
   }
   std::vector<float> values(count);
-  if (Status read = file_.Read(*tensor, 0, std::as_writable_bytes(std::span(values))); !read) {
-    Fail(std::move(read).error());
+  if (Status read =
+          FileWeight(file_, *tensor).ReadRows(0, 1, std::as_writable_bytes(std::span(values)));
+      !read) {
+    FailLoading(std::move(read).error());
   }
   return values;
 }

@@ -71,6 +71,8 @@ class Recorder {
   const tensor::GgufTensor* Find(std::string_view name) const;
   const tensor::GgufTensor* Take(const std::string& full_name, int64_t rows, int64_t cols,
                                  bool more_rows = false);
+  // With an error that names its file, or that is the back end's and not the file's.
+  void FailLoading(Error error);
   std::string FullName(std::string_view name) const { return prefix_ + std::string(name); }
 
   const tensor::GgufFile& file_;

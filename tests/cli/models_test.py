@@ -222,6 +222,24 @@ class Models(support.CliTest):
         strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
         self.assertIn("lhama", json.loads(self.fak("inspect", strange, "--json")[0])["why_not"])
 
+    def test_inspect_refuses_the_weights_that_a_load_refuses(self):
+        ill = self.folder / "ill.gguf"
+        body = bytearray(self.model.read_bytes())
+        at = len(body) - 34 * 5  # a block of Q8_0: its scale, and 32 bytes
+        self.assertEqual(json.loads(self.fak("inspect", self.model, "--json")[0])["weights_checked"], True)
+        body[at:at + 2] = b"\x00\x7e"
+        ill.write_bytes(body)
+        said = self.one_line(self.fak("run", ill, "hi", status=1)[1])
+        self.assertRegex(said, r"^fak: \S+: tensor \S+: block \d+ \(elements \d+ to \d+\), at byte "
+                               rf"{at} of the file, has a scale that is not finite$")
+        self.assertEqual(said.count("ill.gguf"), 1)
+        self.assertIn(f"runnable       no: {said.removeprefix('fak: ')}\n", self.fak("inspect", ill)[0])
+        found = json.loads(self.fak("inspect", ill, "--json")[0])
+        self.assertEqual((found["runnable"], found["why_not"]), (False, said.removeprefix("fak: ")))
+        self.assertIn("a load checks the weights too", self.fak("inspect", ill, "--quick")[0])
+        found = json.loads(self.fak("inspect", ill, "--json", "--quick")[0])
+        self.assertEqual((found["runnable"], found["weights_checked"]), (True, False))
+
     def test_what_a_file_says_is_shown_without_escapes_and_as_valid_json(self):
         strange = self.folder / os.fsdecode(b"bad\xff\x1b[2J.gguf")
         strange.write_bytes(self.model.read_bytes().replace(b"<|endoftext|>", b"<\x1bendoftext|>")
