@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <limits>
 
 namespace fak {
 
 std::string NumberRange::Text() const {
-  const bool bounded = most < std::numeric_limits<int32_t>::max();
+  const bool bounded = most < std::numeric_limits<float>::max();
   if (above) {
     return fmt::format("above {:.15g}", least) +
            (bounded ? fmt::format(", at most {:.15g}", most) : "");

@@ -14,7 +14,7 @@ struct NumberRange {
   constexpr bool Has(double value) const {
     return value <= most && (above ? value > least : value >= least);
   }
-  // "0 to 1", "above 0, at most 1"; "0 or more" where the end is that of a type.
+  // "0 to 1", "above 0, at most 1"; "0 or more" where only a float ends it.
   std::string Text() const;
 };
 

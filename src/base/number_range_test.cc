@@ -33,7 +33,8 @@ TEST(NumberRange, SaysItselfInWords) {
   EXPECT_EQ(sampling_ranges::kMinP.Text(), "0 to 1");
   EXPECT_EQ(sampling_ranges::kTopP.Text(), "above 0, at most 1");
   EXPECT_EQ(sampling_ranges::kTemperature.Text(), "0 or more");
-  EXPECT_EQ(sampling_ranges::kTopK.Text(), "-1 or more");
+  EXPECT_EQ(sampling_ranges::kTopK.Text(), "-1 to 2147483647");
+  EXPECT_EQ(sampling_ranges::kMaxTokens.Text(), "1 to 2147483647");
   EXPECT_EQ(sampling_ranges::kRepetitionPenalty.Text(), "above 0");
   EXPECT_EQ((NumberRange{0, 2'000'001}.Text()), "0 to 2000001");
 }

@@ -57,7 +57,8 @@ std::optional<std::string> Fields::String(std::string_view name) {
   return value->string();
 }
 
-std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t max) {
+// The integer that stands there, if it is one; `range` says in words what it may be.
+std::optional<int64_t> Fields::WholeNumber(std::string_view name, const std::string& range) {
   const Json* value = Take(name);
   if (value == nullptr) {
     return std::nullopt;
@@ -68,13 +69,16 @@ std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t m
   }
   const std::optional<int64_t> number = value->AsInt();
   if (!number) {
-    Fail(name, "must be an integer from " + std::to_string(min) + " to " + std::to_string(max) +
-                   ", not " + value->number_text());
-    return std::nullopt;
+    Fail(name, "must be an integer, " + range + ", not " + std::string(value->number_text()));
   }
-  if (*number < min || *number > max) {
-    Fail(name, "must be " + std::to_string(min) + " to " + std::to_string(max) + ", not " +
-                   std::to_string(*number));
+  return number;
+}
+
+std::optional<int64_t> Fields::Int(std::string_view name, int64_t min, int64_t max) {
+  const std::string range = std::to_string(min) + " to " + std::to_string(max);
+  const std::optional<int64_t> number = WholeNumber(name, range);
+  if (number && (*number < min || *number > max)) {
+    Fail(name, "must be " + range + ", not " + std::to_string(*number));
     return std::nullopt;
   }
   return number;
@@ -99,8 +103,7 @@ std::optional<float> Fields::Float(std::string_view name, const NumberRange& ran
 }
 
 std::optional<int32_t> Fields::Int(std::string_view name, const NumberRange& range) {
-  const auto number =
-      Int(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  const std::optional<int64_t> number = WholeNumber(name, range.Text());
   if (number && !range.Has(static_cast<double>(*number))) {
     Fail(name, "must be " + range.Text() + ", not " + std::to_string(*number));
     return std::nullopt;

@@ -41,6 +41,7 @@ class Fields {
   [[nodiscard]] Status RefuseUnknown() const;
 
  private:
+  std::optional<int64_t> WholeNumber(std::string_view name, const std::string& range);
   void WrongType(std::string_view name, std::string_view wanted, const Json& got);
 
   const Json& document_;

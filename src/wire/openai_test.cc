@@ -191,6 +191,25 @@ TEST(DecodeChat, ErrorsNameTheField) {
   }
 }
 
+TEST(DecodeChat, ErrorsSayTheRangeThatTheFieldHas) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"(,"max_tokens":1.5)", "max_tokens: must be an integer, 1 to 2147483647, not 1.5"},
+      {R"(,"max_tokens":3000000000)", "max_tokens: must be 1 to 2147483647, not 3000000000"},
+      {R"(,"max_completion_tokens":1e30)",
+       "max_completion_tokens: must be an integer, 1 to 2147483647, not 1e30"},
+      {R"(,"top_k":0.5)", "top_k: must be an integer, -1 to 2147483647, not 0.5"},
+      {R"(,"top_k":99999999999999999999)",
+       "top_k: must be an integer, -1 to 2147483647, not 99999999999999999999"},
+      {R"(,"n":1.5)", "n: must be an integer, 1 to 128, not 1.5"},
+      {R"(,"n":129)", "n: must be 1 to 128, not 129"},
+  };
+  for (const auto& [fields, detail] : kCases) {
+    const auto turn = Chat(fields);
+    ASSERT_FALSE(turn) << fields;
+    EXPECT_EQ(turn.error().detail, detail);
+  }
+}
+
 TEST(DecodeChat, BoundsTheStopTokens) {
   const auto tokens = [](size_t count) {
     return Chat(",\"stop_token_ids\":" + Json(Json::Array(count, Json(7))).Dump());
