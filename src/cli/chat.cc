@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/strings.h"
+#include "cli/text_input.h"
 #include "cli/verb.h"
 #include "gateway/prepare.h"
 
@@ -247,7 +248,8 @@ Status Chat::Converse() {
       }
       continue;
     }
-    Result<std::string> answer = Answer(line);
+    const Status is_text = CheckUtf8("the prompt", line);
+    Result<std::string> answer = is_text ? Answer(line) : Fail(is_text.error());
     if (!answer) {
       std::fprintf(
           stderr, "fak: %s%s\n", PrintableLines(answer.error().detail).c_str(),

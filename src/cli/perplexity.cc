@@ -10,6 +10,7 @@
 #include "cli/engine_flags.h"
 #include "cli/interruptible.h"
 #include "cli/progress.h"
+#include "cli/text_input.h"
 #include "cli/verbs.h"
 #include "engine/perplexity.h"
 #include "text/tokenizer.h"
@@ -27,6 +28,7 @@ struct PerplexityFlags {
 Status Measure(PerplexityFlags flags) {
   const Interruptible interruptible;
   TRY_ASSIGN(const std::string text, ReadFile(flags.file, limits::kTextInputBytesMax));
+  TRY(CheckUtf8(flags.file, text));
   TRY_ASSIGN(const ResolvedModel model, ResolveModel(flags.engine.model));
   // One sequence, but as many rows whose logits are wanted.
   flags.engine.max_num_seqs =
@@ -66,7 +68,7 @@ std::function<ExitStatus()> AddPerplexity(Program& program) {
   verb->add_option("model", flags->engine.model,
                    "Model: a path, an alias (fak list), hf:, pypi: or https:")
       ->required();
-  verb->add_option("file", flags->file, "Text file")->required();
+  verb->add_option("file", flags->file, "Text file, in UTF-8")->required();
   flags->engine.AddStepRows(*verb);
   flags->engine.AddMemory(*verb);
   flags->engine.AddMachine(*verb);

@@ -17,6 +17,7 @@
 #include "cli/engine_flags.h"
 #include "cli/first_word.h"
 #include "cli/number_flag.h"
+#include "cli/text_input.h"
 #include "cli/verbs.h"
 
 namespace fak::cli {
@@ -66,12 +67,15 @@ std::string JoinWords(const std::vector<std::string>& words) {
 Status Run(RunFlags flags) {
   TRY(SplitPrompt(flags));
   std::string prompt = JoinWords(flags.prompt);
+  TRY(CheckUtf8("the prompt", prompt));
+  TRY(CheckUtf8("--system", flags.chat.system));
   if (isatty(STDIN_FILENO) == 0) {
     const Result<std::string> piped = ReadFile("/dev/stdin", limits::kTextInputBytesMax);
     // A closed one is nothing to stop for.
     if (!piped && (prompt.empty() || piped.error().code != Code::kNotFound)) {
       return Fail(piped.error());
     }
+    TRY(CheckUtf8("standard input", piped.value_or("")));
     prompt += (prompt.empty() || piped.value_or("").empty() ? "" : "\n\n") + piped.value_or("");
     if (prompt.empty()) {
       return Fail(Code::kInvalidArgument, "no prompt: give one, or pipe one in");
@@ -134,6 +138,7 @@ std::function<ExitStatus()> AddRun(Program& program) {
   AddSampling(*verb, chat.sampling);
   verb->add_flag("--stats", chat.stats, "Speed and token counts after each answer");
   verb->footer(
+      "Prompts must be UTF-8.\n"
       "Examples:\n"
       "  fak run                                chat with the default model\n"
       "  fak run \"Why is the sky blue?\"         one answer\n"

@@ -77,7 +77,10 @@ std::function<ExitStatus()> AddTokenize(Program& program) {
                  "Take \"<|im_end|>\" and the like for plain text");
   verb->add_flag("--ids", flags->ids_only, "Print the ids alone, as a JSON list");
   verb->add_flag("--json", flags->json, "Print JSON");
-  verb->footer("Example:\n  fak tokenize smollm2 'Hello world' --json");
+  verb->footer(
+      "The text may be any bytes: those that aren't UTF-8 have tokens too, and come back from "
+      "them.\n"
+      "Example:\n  fak tokenize smollm2 'Hello world' --json");
   return [flags]() -> ExitStatus {
     const Status done = Tokenize(*flags);
     return done ? 0 : PrintError(done.error());

@@ -21,6 +21,21 @@ class Run(support.CliTest):
         self.assertNotEqual(self.fak("run", "hello", *options, input="and more")[0], "")
         self.assertIn("no prompt", self.one_line(self.fak("run", *options, status=1)[1]))
 
+    def test_a_prompt_that_is_not_utf8_is_refused_with_the_byte(self):
+        cases = ((b"caf\xc3\xa9 \xff!", "byte 6 (0xFF)"), (b"\xe2\x82", "byte 0 (0xE2)"),
+                 (b"ab\xc0\xaf", "byte 2 (0xC0)"))
+        for bytes_, place in cases:
+            done = subprocess.run([support.FAK, "run", "--model", self.model], input=bytes_, env=self.env,
+                                  cwd=self.folder, capture_output=True, timeout=support.PATIENCE_S)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(self.one_line(done.stderr.decode()), f"fak: standard input: {place} is not UTF-8")
+            word = os.fsdecode(bytes_)
+            said = self.one_line(self.fak("run", "--model", self.model, "x", word, status=1)[1])
+            number, _, byte = place.removeprefix("byte ").partition(" ")
+            self.assertEqual(said, f"fak: the prompt: byte {int(number) + 2} {byte} is not UTF-8")
+            said = self.one_line(self.fak("run", "--model", self.model, "x", "--system", word, status=2)[1])
+            self.assertEqual(said, f"fak: --system: {place} is not UTF-8")
+
     def test_says_that_a_model_without_a_template_completes(self):
         bare = self.folder / "bare.gguf"
         bare.write_bytes(self.model.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.no_template__"))
