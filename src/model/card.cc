@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/sampling_ranges.h"
 #include "base/utf8.h"
+#include "model/shape.h"
 #include "text/chat_template.h"
 #include "text/hf_tokenizer.h"
 #include "text/tokenizer.h"
@@ -192,7 +193,9 @@ Result<Vocabulary> ReadVocabulary(const GgufFile& file) {
   return vocabulary;
 }
 
-Result<std::shared_ptr<const text::ModelCard>> MakeCard(
+namespace {
+
+Result<std::shared_ptr<const text::ModelCard>> ReadCard(
     const GgufFile& file, std::optional<std::string> chat_template_source) {
   auto card = std::make_shared<text::ModelCard>();
   TRY_ASSIGN(const std::string_view name, file.GetString("general.name", ""));
@@ -215,6 +218,14 @@ Result<std::shared_ptr<const text::ModelCard>> MakeCard(
   TRY_ASSIGN(const std::string_view own, file.GetString("tokenizer.chat_template", ""));
   TRY(FinishCard(std::move(vocabulary), chat_template_source.value_or(std::string(own)), *card));
   return card;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const text::ModelCard>> MakeCard(
+    const GgufFile& file, std::optional<std::string> chat_template_source) {
+  auto card = ReadCard(file, std::move(chat_template_source));
+  return card ? std::move(card) : Fail(InFile(file, std::move(card).error()));
 }
 
 Result<std::shared_ptr<const text::ModelCard>> CardLoader::Load(

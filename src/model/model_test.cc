@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <string>
 
 #include "base/test_folder.h"
+#include "model/card.h"
 #include "tensor/cpu_backend.h"
 #include "tests/tiny/tiny_model.h"
 
@@ -126,6 +128,53 @@ TEST(NonFiniteWeights, AreNoneInAWholeModel) {
   }));
   EXPECT_GT(all, 0u);
   EXPECT_EQ(read, all);
+}
+
+// What opening, pricing and making the card of a tiny model with one key changed say.
+template <class Value>
+std::string WhatIsSaid(const tiny::TinyOptions& options, std::string_view key, Value value) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.gguf");
+  tensor::GgufWriter writer = tiny::MakeTinyModel(options);
+  writer.Set(key, value);
+  EXPECT_TRUE(writer.Write(path));
+  const auto opened = ModelFile::Open(path);
+  const auto card = MakeCard(**tensor::GgufFile::Open(path), std::nullopt);
+  EXPECT_FALSE(opened && card);
+  const std::string said = !opened ? opened.error().detail : !card ? card.error().detail : "";
+  EXPECT_TRUE(said.starts_with(path + ": ")) << said;
+  return said.substr(std::min(said.size(), path.size() + 2));
+}
+
+TEST(BadHead, IsRefusedWithTheFilesNameOnce) {
+  EXPECT_EQ(WhatIsSaid({}, "llama.rope.freq_base", 1.0f), "llama.rope.freq_base must be above 1");
+  EXPECT_EQ(WhatIsSaid({.family = tiny::Family::kGemma3}, "gemma3.rope.freq_base_swa", 0.0f),
+            "gemma3.rope.freq_base_swa must be above 1");
+  EXPECT_EQ(WhatIsSaid({}, "llama.attention.head_count", uint32_t{3}),
+            "layer 0: 3 query heads over 2 KV heads");
+  EXPECT_EQ(WhatIsSaid({}, "llama.block_count", uint32_t{0}),
+            "llama.block_count is 0; must be 1 to 512");
+  EXPECT_EQ(WhatIsSaid({}, "llama.context_length", std::string_view("2k")),
+            "metadata key 'llama.context_length': is string and must be an integer");
+  EXPECT_EQ(WhatIsSaid({}, "tokenizer.ggml.eos_token_id", uint32_t{1'000'000}),
+            "tokenizer.ggml.eos_token_id is 1000000 of 303 tokens");
+  EXPECT_EQ(WhatIsSaid({}, "tokenizer.ggml.model", std::string_view("wordlevel")),
+            "tokenizer model 'wordlevel' is not supported (we have gpt2 and llama)");
+}
+
+TEST(RopeFactors, MustDivide) {
+  const TestFolder folder;
+  const std::string path = folder.Path("model.gguf");
+  ASSERT_TRUE(tiny::WriteTinyModel({.rope_scaling = tiny::RopeScaling::kLlama3}, path));
+  const uint64_t at = PlaceOf(path, "rope_freqs.weight", 4 * 3);
+  std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(static_cast<std::streamoff>(at));
+  stream.write("\0\0\0\0", 4);
+  stream.close();
+  const auto backend = *tensor::CreateCpuBackend({.threads = 1});
+  const auto price = (*ModelFile::Open(path))->Price(*backend, {}, {});
+  ASSERT_FALSE(price);
+  EXPECT_EQ(price.error().detail, path + ": tensor rope_freqs.weight: element 3 must be above 0");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "model/recorder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/limits.h"
@@ -184,6 +185,13 @@ std::vector<float> Recorder::MaybeFloats(std::string_view name, uint32_t count) 
           FileWeight(file_, *tensor).ReadRows(0, 1, std::as_writable_bytes(std::span(values)));
       !read) {
     FailLoading(std::move(read).error());
+    return {};
+  }
+  const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return v <= 0.0f; });
+  if (bad != values.end()) {
+    Fail({Code::kDataCorrupt, "tensor " + full + ": element " +
+                                  std::to_string(bad - values.begin()) + " must be above 0"});
+    return {};
   }
   return values;
 }

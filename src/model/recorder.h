@@ -54,7 +54,7 @@ class Recorder {
   // The embedding table or the head: at least `vocabulary` rows.
   tensor::MatrixId Vocabulary(std::string_view name);
   tensor::ExpertsId Experts(std::string_view gate, std::string_view up, std::string_view down);
-  // Reads a small f32 tensor (rope factors); empty when the file has none.
+  // Reads a small f32 tensor of divisors (rope factors), all above 0; empty when the file has none.
   std::vector<float> MaybeFloats(std::string_view name, uint32_t count);
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   tensor::RopeId Rope(const RopeShape& shape, tensor::RopeStyle style,

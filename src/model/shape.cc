@@ -26,11 +26,18 @@ class Keys {
 Result<uint32_t> Bounded(const Keys& key, std::string_view name, uint32_t max) {
   TRY_ASSIGN(const uint32_t value, key.file().GetU32(key(name)));
   if (value == 0 || value > max) {
-    return Fail(Code::kDataCorrupt, key.file().part_path(0) + ": " + key(name) + " is " +
-                                        std::to_string(value) + "; must be 1 to " +
+    return Fail(Code::kDataCorrupt, key(name) + " is " + std::to_string(value) + "; must be 1 to " +
                                         std::to_string(max));
   }
   return value;
+}
+
+Result<float> RopeBase(const Keys& key, std::string_view name) {
+  TRY_ASSIGN(const float base, key.file().GetF32(key(name), 10000.0f));
+  if (!(base > 1.0f)) {
+    return Fail(Code::kDataCorrupt, key(name) + " must be above 1");
+  }
+  return base;
 }
 
 Result<RopeShape> ReadRope(const Keys& key, uint32_t head_dim, uint32_t context) {
@@ -42,10 +49,7 @@ Result<RopeShape> ReadRope(const Keys& key, uint32_t head_dim, uint32_t context)
                                         std::to_string(rope.dims) + "; must be even and at most " +
                                         std::to_string(head_dim));
   }
-  TRY_ASSIGN(rope.base, file.GetF32(key("rope.freq_base"), 10000.0f));
-  if (!(rope.base > 1.0)) {
-    return Fail(Code::kDataCorrupt, key("rope.freq_base") + " must be above 1");
-  }
+  TRY_ASSIGN(rope.base, RopeBase(key, "rope.freq_base"));
   const bool has_legacy = file.Has(key("rope.scale_linear"));
   TRY_ASSIGN(const float legacy, file.GetF32(key("rope.scale_linear"), 1.0f));
   TRY_ASSIGN(rope.factor, file.GetF32(key("rope.scaling.factor"), has_legacy ? legacy : 1.0f));
@@ -148,15 +152,12 @@ Status ReadLayers(const Keys& key, uint32_t layers, ModelShape& shape) {
   return {};
 }
 
-}  // namespace
-
-Result<ModelShape> ReadShape(const GgufFile& file) {
+Result<ModelShape> ReadFields(const GgufFile& file) {
   TRY_ASSIGN(const std::string_view architecture, file.GetString("general.architecture"));
   const Family* family = FindFamily(architecture);
   if (family == nullptr) {
-    return Fail(Code::kUnsupported, file.part_path(0) + ": architecture \"" +
-                                        tensor::PrintableName(architecture) + "\" is not one of " +
-                                        FamilyNames());
+    return Fail(Code::kUnsupported, "architecture \"" + tensor::PrintableName(architecture) +
+                                        "\" is not one of " + FamilyNames());
   }
   ModelShape shape;
   shape.architecture = std::string(architecture);
@@ -188,9 +189,25 @@ Result<ModelShape> ReadShape(const GgufFile& file) {
   if (family->windows) {
     TRY(ReadWindows(key, shape));
     shape.rope_local = RopeShape{.dims = shape.rope.dims};
-    TRY_ASSIGN(shape.rope_local.base, file.GetF32(key("rope.freq_base_swa"), 10000.0f));
+    TRY_ASSIGN(shape.rope_local.base, RopeBase(key, "rope.freq_base_swa"));
   }
   return shape;
+}
+
+}  // namespace
+
+Error InFile(const GgufFile& file, Error error) {
+  for (size_t part = 0; part < file.parts(); ++part) {
+    if (error.detail.starts_with(file.part_path(part) + ": ")) {
+      return error;
+    }
+  }
+  return Within(file.part_path(0), std::move(error));
+}
+
+Result<ModelShape> ReadShape(const GgufFile& file) {
+  Result<ModelShape> shape = ReadFields(file);
+  return shape ? std::move(shape) : Fail(InFile(file, std::move(shape).error()));
 }
 
 }  // namespace fak::model

@@ -48,6 +48,9 @@ struct ModelShape {
   uint32_t expert_feed_forward = 0;
 };
 
+// The error with the file's name in front, unless it begins with that already.
+Error InFile(const tensor::GgufFile& file, Error error);
+
 // kUnsupported: an architecture, or something in one, that isn't served here, by name.
 // kDataCorrupt: keys missing or out of bounds.
 [[nodiscard]] Result<ModelShape> ReadShape(const tensor::GgufFile& file);
