@@ -1,3 +1,5 @@
+#include "cli/inspect.h"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -241,6 +243,14 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
 }
 
 }  // namespace
+
+Status CheckRunnable(const std::string& path) {
+  InspectFlags flags;
+  flags.engine.model = path;
+  TRY_ASSIGN(const Findings found, Look(flags));
+  const Error* why_not = found.WhyNot();
+  return why_not == nullptr ? Status() : Status(Fail(*why_not));
+}
 
 std::function<ExitStatus()> AddInspect(Program& program) {
   CLI::App* verb = program.app.add_subcommand(

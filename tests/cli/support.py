@@ -150,9 +150,9 @@ class Terminal:
 
 
 class StandIn:
-    """Serves files with ranges and ETags, at a rate, and keeps the requests."""
+    """Serves files with ranges and ETags (or without), at a rate, and keeps the requests."""
 
-    def __init__(self, files, bytes_a_second=None):
+    def __init__(self, files, bytes_a_second=None, ranges=True, etags=True):
         self.requests = []
         stand_in = self
 
@@ -166,15 +166,16 @@ class StandIn:
                     self.send_error(404)
                     return
                 etag = f'"{hashlib.sha1(body).hexdigest()}"'
-                wanted = self.headers.get("range")
+                wanted = self.headers.get("range") if ranges else None
                 first = 0
-                if wanted and self.headers.get("if-range") == etag:
+                if wanted and (not etags or self.headers.get("if-range") == etag):
                     first = int(wanted[len("bytes="):-1])
                 self.send_response(206 if first else 200)
                 if first:
                     self.send_header("content-range", f"bytes {first}-{len(body) - 1}/{len(body)}")
                 self.send_header("content-length", str(len(body) - first))
-                self.send_header("etag", etag)
+                if etags:
+                    self.send_header("etag", etag)
                 if self.path.endswith("/"):
                     self.send_header("content-type", "text/html")
                 self.end_headers()
