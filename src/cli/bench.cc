@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -274,24 +275,27 @@ std::function<ExitStatus()> AddBench(Program& program) {
   flags->engine.AddMemory(*verb);
   flags->engine.AddMachine(*verb);
   verb->add_option("-p,--n-prompt", flags->n_prompt, "Prompt tokens")
+      ->check(WholeWithin({.least = 0, .most = limits::kContextMax}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-n,--n-gen", flags->n_gen, "Generated tokens")
+      ->check(WholeWithin({.least = 0, .most = limits::kContextMax}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-d,--n-depth", flags->n_depth, "Tokens in the KV beforehand")
+      ->check(WholeWithin({.least = 0, .most = limits::kContextMax}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--parallel", flags->parallel, "Sequences that generate together")
-      ->check(Within({.least = 1, .most = 4096}))
+      ->check(WholeWithin({.least = 1, .most = 4096}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("-r,--repetitions", flags->repetitions, "Runs of each test")
-      ->check(Within({.least = 1, .most = 1000}))
+      ->check(WholeWithin({.least = 1, .most = 1000}))
       ->capture_default_str();
   verb->add_option("--peer", flags->peers,
                    "NAME=DIR of a llama.cpp build to run in alternation; repeatable")

@@ -86,7 +86,7 @@ std::function<ExitStatus()> AddBenchRoute(CLI::App& bench) {
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--replicas", flags->grid.replicas, "Replicas")
-      ->check(Within({.least = 1, .most = 256}))
+      ->check(WholeWithin({.least = 1, .most = 256}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -98,12 +98,12 @@ std::function<ExitStatus()> AddBenchRoute(CLI::App& bench) {
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--gateways", flags->grid.gateways, "Gateways that share nothing")
-      ->check(Within({.least = 1, .most = 256}))
+      ->check(WholeWithin({.least = 1, .most = 256}))
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--kv-blocks", flags->kv_blocks, "Blocks of 512 tokens a replica (1000)")
-      ->check(Within({.least = 1, .most = 1e9}));
+      ->check(WholeWithin({.least = 1, .most = 1e9}));
   verb->add_option("--sim-file", flags->sim_file,
                    "TOML with tables [engine] and [gateway], as tests/sim/fleet.toml");
   verb->add_flag("--no-kv-events", flags->no_kv_events,

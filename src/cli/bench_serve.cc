@@ -275,7 +275,7 @@ void AddLoad(CLI::App& verb, ServeFlags& flags) {
           ->allow_extra_args(false);
   verb.add_option("--concurrency,--max-concurrency", flags.concurrencies,
                   "Requests kept open (1), several: a sweep; with --rate, at most so many")
-      ->check(Within({.least = 1, .most = perf::kServeOpenMax}))
+      ->check(WholeWithin({.least = 1, .most = perf::kServeOpenMax}))
       ->delimiter(',')
       ->allow_extra_args(false);
   verb.add_option("--burstiness", flags.synthetic.burstiness,
@@ -284,7 +284,7 @@ void AddLoad(CLI::App& verb, ServeFlags& flags) {
       ->needs(rate)
       ->capture_default_str();
   verb.add_option("-n,--num-prompts", flags.synthetic.requests, "Requests a run")
-      ->check(Within({.least = 1, .most = 1e6}))
+      ->check(WholeWithin({.least = 1, .most = 1e6}))
       ->capture_default_str();
   CLI::Option* trace =
       verb.add_option("--trace", flags.trace,
@@ -297,20 +297,20 @@ void AddLoad(CLI::App& verb, ServeFlags& flags) {
       ->capture_default_str();
   verb.add_option("--input-len", flags.synthetic.input_words,
                   "Words of a prompt, of about one token each")
-      ->check(Within({.least = 1, .most = 1e6}))
+      ->check(WholeWithin({.least = 1, .most = 1e6}))
       ->capture_default_str();
   verb.add_option("--output-len", flags.synthetic.output_tokens, "Tokens of an answer")
-      ->check(Within({.least = 1, .most = 1e6}))
+      ->check(WholeWithin({.least = 1, .most = 1e6}))
       ->capture_default_str();
   verb.add_option("--range-ratio", flags.synthetic.range_ratio,
                   "Both lengths vary evenly by this share of them")
       ->check(Within({.least = 0, .most = 1}))
       ->capture_default_str();
   verb.add_option("--prefix-len", flags.synthetic.prefix_words, "Words in front that prompts share")
-      ->check(Within({.least = 0, .most = 1e6}))
+      ->check(WholeWithin({.least = 0, .most = 1e6}))
       ->capture_default_str();
   verb.add_option("--num-prefixes", flags.synthetic.prefixes, "So many different ones")
-      ->check(Within({.least = 1, .most = 1e5}))
+      ->check(WholeWithin({.least = 1, .most = 1e5}))
       ->capture_default_str();
   verb.add_option(
           "--seed", flags.synthetic.seed,
@@ -352,7 +352,7 @@ std::function<ExitStatus()> AddBenchServe(CLI::App& bench) {
   AddLoad(*verb, *flags);
   AddRequests(*verb, *flags);
   verb->add_option("-r,--repetitions", flags->repetitions, "Runs of each target")
-      ->check(Within({.least = 1, .most = 1000}))
+      ->check(WholeWithin({.least = 1, .most = 1000}))
       ->capture_default_str();
   verb->add_option("--slo", flags->slo,
                    "What a good request keeps, in ms: ttft:500,tpot:50,e2e:10000 (some or all)");

@@ -25,24 +25,30 @@ void EngineFlags::AddChatTemplate(CLI::App& verb) {
 }
 
 void EngineFlags::AddSequences(CLI::App& verb) {
-  verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")->capture_default_str();
+  verb.add_option("--max-num-seqs", max_num_seqs, "Sequences in a step")
+      ->check(WholeWithin({.least = 1, .most = engine::kStepSequencesMax}))
+      ->capture_default_str();
 }
 
 void EngineFlags::AddStepRows(CLI::App& verb) {
   verb.add_option("--max-num-batched-tokens", max_num_batched_tokens, "Rows in a step")
+      ->check(WholeWithin({.least = 1, .most = engine::kStepRowsMax}))
       ->capture_default_str();
 }
 
 void EngineFlags::AddScheduling(CLI::App& verb) {
   verb.add_option("--long-prefill-token-threshold", long_prefill_token_threshold,
-                  "Rows of one prompt in a step (default: no bound of its own)");
+                  "Rows of one prompt in a step (default: no bound of its own)")
+      ->check(WholeWithin({.least = 0, .most = limits::kContextMax}));
   verb.add_flag("--no-enable-prefix-caching", no_prefix_caching, "Compute every prompt anew");
 }
 
 void EngineFlags::AddMemory(CLI::App& verb) {
   verb.add_option("--max-model-len,--ctx-size", max_model_len,
-                  "Context in tokens (default: the model's, lowered to fit)");
+                  "Context in tokens (default: the model's, lowered to fit)")
+      ->check(WholeWithin({.least = 0, .most = limits::kContextMax}));
   verb.add_option("--block-size", block_size, "Positions a KV block: 16 to 256, a power of two")
+      ->check(WholeWithin({.least = 16, .most = 256}))
       ->capture_default_str();
   verb.add_option("--kv-cache-dtype", kv_cache_dtype, "f16, bf16 or f32")
       ->check(CLI::IsMember({"auto", "f16", "bf16", "f32"}))
@@ -53,7 +59,7 @@ void EngineFlags::AddMemory(CLI::App& verb) {
 void EngineFlags::AddMachine(CLI::App& verb) {
   AddDevice(verb, device);
   verb.add_option("--threads,-t", threads, "CPU threads (default: one a core)")
-      ->check(Within({.least = 0, .most = limits::kThreadsMax}));
+      ->check(WholeWithin({.least = 0, .most = limits::kThreadsMax}));
   verb.add_option("--isa", isa, "Force an instruction set: scalar, avx2, avx512, neon")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512", "neon"}))
       ->capture_default_str();

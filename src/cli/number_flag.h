@@ -10,5 +10,7 @@ namespace fak::cli {
 
 // For CLI::Option::check(): the value is a number of that range, which the error says otherwise.
 CLI::Validator Within(const NumberRange& range);
+// The same for options that take no fractions.
+CLI::Validator WholeWithin(const NumberRange& range);
 
 }  // namespace fak::cli

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "cli/engine_flags.h"
 #include "cli/interruptible.h"
+#include "cli/number_flag.h"
 #include "cli/progress.h"
 #include "cli/text_input.h"
 #include "cli/verbs.h"
@@ -73,6 +74,7 @@ std::function<ExitStatus()> AddPerplexity(Program& program) {
   flags->engine.AddMemory(*verb);
   flags->engine.AddMachine(*verb);
   verb->add_option("--window", flags->window, "Tokens a window; the second half is scored")
+      ->check(WholeWithin({.least = 4, .most = limits::kContextMax}))
       ->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->footer("Example:\n  fak perplexity smollm2 wiki.test.raw");

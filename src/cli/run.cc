@@ -106,7 +106,7 @@ void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
       ->check(Within(sampling_ranges::kTopP));
   verb.add_option("--top-k", sampling.top_k,
                   "The k likeliest tokens only (default: the model's, else all)")
-      ->check(Within(sampling_ranges::kTopK));
+      ->check(WholeWithin(sampling_ranges::kTopK));
   verb.add_option(
           "--min-p", sampling.min_p,
           "Tokens at least this likely, to the likeliest (default: the model's, else 0: off)")
@@ -114,7 +114,7 @@ void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
   verb.add_option("--seed", sampling.seed, "Seed (default: a new one each time)");
   verb.add_option("--max-tokens,-n", sampling.max_tokens,
                   "Tokens of an answer at most (default: what the context holds)")
-      ->check(Within(sampling_ranges::kMaxTokens));
+      ->check(WholeWithin(sampling_ranges::kMaxTokens));
 }
 
 }  // namespace

@@ -557,7 +557,7 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   }
   verb.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
   verb.add_option("--port", flags.port, "Port; 0: any free one")
-      ->check(Within({.least = 0, .most = 65'535}))
+      ->check(WholeWithin({.least = 0, .most = 65'535}))
       ->capture_default_str();
   const size_t before_upstream = verb.get_options().size();
   AddUpstreamFlags(verb, flags.upstream);
@@ -602,11 +602,11 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
       ->check(Within({.least = 0, .most = 1e6}));
   verb.add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                   "Seconds that open requests get after SIGTERM")
-      ->check(Within({.least = 0, .most = 86'400}))
+      ->check(WholeWithin({.least = 0, .most = 86'400}))
       ->capture_default_str();
   verb.add_option("--shutdown-settle", flags.shutdown_settle_ms,
                   "Milliseconds between not ready and not accepting")
-      ->check(Within({.least = 0, .most = 86'400'000}))
+      ->check(WholeWithin({.least = 0, .most = 86'400'000}))
       ->capture_default_str();
 }
 

@@ -332,7 +332,7 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
       ->capture_default_str();
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
-      ->check(Within({.least = 0, .most = 86'400}))
+      ->check(WholeWithin({.least = 0, .most = 86'400}))
       ->capture_default_str();
   verb.add_option("--allow-upstream-header", flags.allowed_headers,
                   "Pass this header of clients on to upstreams; repeatable")

@@ -38,14 +38,17 @@ Status CheckOptions(const EngineOptions& options) {
                     ": must be a power of two from 16 to 256",
                 "--block-size");
   }
-  if (options.scheduler.max_num_seqs == 0 || options.scheduler.max_num_seqs > 4096) {
-    return Fail(Code::kInvalidArgument, "--max-num-seqs must be 1 to 4096", "--max-num-seqs");
+  if (options.scheduler.max_num_seqs == 0 || options.scheduler.max_num_seqs > kStepSequencesMax) {
+    return Fail(Code::kInvalidArgument,
+                "--max-num-seqs must be 1 to " + std::to_string(kStepSequencesMax),
+                "--max-num-seqs");
   }
   if (options.scheduler.max_num_batched_tokens < options.scheduler.max_num_seqs ||
-      options.scheduler.max_num_batched_tokens > 65'536) {
+      options.scheduler.max_num_batched_tokens > kStepRowsMax) {
     return Fail(Code::kInvalidArgument,
                 "--max-num-batched-tokens must be from the sequences in a step (" +
-                    std::to_string(options.scheduler.max_num_seqs) + ") to 65536",
+                    std::to_string(options.scheduler.max_num_seqs) + ") to " +
+                    std::to_string(kStepRowsMax),
                 "--max-num-batched-tokens");
   }
   return {};

@@ -14,6 +14,10 @@
 
 namespace fak::engine {
 
+// What the flags of a step's size may be at most.
+inline constexpr uint32_t kStepSequencesMax = 4096;
+inline constexpr uint32_t kStepRowsMax = 65'536;
+
 struct EngineOptions {
   SchedulerOptions scheduler;
   uint32_t max_model_len = 0;  // 0: the model's, lowered to fit

@@ -134,10 +134,19 @@ class Flags(support.CliTest):
                 ("run", "--temp", "-1", "0 or more"), ("run", "--temp", "nan", "0 or more"),
                 ("run", "--temp", "inf", "0 or more"), ("run", "--temp", "warm", "0 or more"),
                 ("run", "--top-p", "5", "above 0, at most 1"), ("run", "--top-p", "-1", "above 0, at most 1"),
-                ("run", "--top-p", "0", "above 0, at most 1"), ("run", "--top-k", "-7", "-1 or more"),
-                ("run", "--max-tokens", "-4", "1 or more"), ("run", "--max-tokens", "0", "1 or more"),
+                ("run", "--top-p", "0", "above 0, at most 1"), ("run", "--top-k", "-7", "-1 to 2147483647"),
+                ("run", "--max-tokens", "-4", "1 to 2147483647"), ("run", "--max-tokens", "0", "1 to 2147483647"),
                 ("run", "--threads", "100000", "0 to 1024"), ("inspect", "--threads", "-1", "0 to 1024"),
                 ("serve", "--port", "80000", "0 to 65535"), ("serve", "--port", "-1", "0 to 65535"),
+                ("run", "--top-k", "1.5", "an integer, -1 to 2147483647"),
+                ("run", "--max-tokens", "99999999999", "1 to 2147483647"),
+                ("run", "--max-model-len", "-1", "0 to 16777216"), ("run", "--block-size", "0", "16 to 256"),
+                ("run", "--long-prefill-token-threshold", "-1", "0 to 16777216"),
+                ("inspect", "--max-num-seqs", "0", "1 to 4096"),
+                ("inspect", "--max-num-seqs", "x", "1 to 4096"),
+                ("inspect", "--max-num-batched-tokens", "99999999999", "1 to 65536"),
+                ("inspect", "--threads", "1.5", "an integer, 0 to 1024"),
+                ("serve", "--port", "80.5", "an integer, 0 to 65535"),
                 ("serve", "--shutdown-timeout", "-1", "0 to 86400")):
             said = self.fak(verb, "hello", flag, value, status=2)[1]
             self.assertIn(f"{flag}: must be {wanted}, not {value}\n", said)
