@@ -2,10 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include <prometheus/counter.h>
@@ -91,6 +91,35 @@ prometheus::MetricType TypeOf(RowType type) {
   return prometheus::MetricType::Untyped;
 }
 
+// The rows that a worker's emitters have.
+class WorkerRows {
+ public:
+  WorkerRows() = default;
+  WorkerRows(const WorkerRows&) = delete;
+  WorkerRows& operator=(const WorkerRows&) = delete;
+  ~WorkerRows() {
+    for (const auto& [metric, remove] : rows_) {
+      remove();
+    }
+  }
+
+  // The row of the family with these labels; made where it isn't there.
+  template <class Metric, class... Buckets>
+  Metric& Row(prometheus::Family<Metric>& family, const prometheus::Labels& labels,
+              const Buckets&... buckets) {
+    const std::lock_guard lock(mutex_);
+    Metric& metric = family.Add(labels, buckets...);
+    rows_.try_emplace(&metric, [&family, &metric] { family.Remove(&metric); });
+    return metric;
+  }
+
+  size_t speakers = 0;  // guarded by the registry's mutex
+
+ private:
+  std::mutex mutex_;
+  std::map<const void*, std::function<void()>> rows_;  // guarded by mutex_
+};
+
 }  // namespace
 
 struct Registry::Impl {
@@ -101,23 +130,28 @@ struct Registry::Impl {
   const Clock& clock;
   prometheus::Registry registry;
   std::mutex mutex;  // guards the members below
-  std::set<std::string> workers;
+  std::map<std::string, WorkerRows> workers;
   std::vector<std::pair<Labels, std::weak_ptr<Mirror>>> mirrors;
 
-  // The labels as they are shown; counts the worker.
-  Labels Shown(const Labels& labels) {
-    const std::lock_guard lock(mutex);
+  // The labels as they are shown, and the rows of their worker, for whom somebody speaks as long as
+  // these are kept. They go with the mutex held, so that nobody finds one of them who comes then.
+  std::pair<Labels, std::shared_ptr<WorkerRows>> Shown(const Labels& labels) {
     Labels shown{ShownLabel(labels.worker), ShownLabel(labels.engine), ShownLabel(labels.model),
                  ShownLabel(labels.role), ShownLabel(labels.source)};
-    if (workers.contains(shown.worker)) {
-      return shown;
-    }
-    if (workers.size() >= limits::kMetricWorkersMax) {
+    const std::lock_guard lock(mutex);
+    if (!workers.contains(shown.worker) && workers.size() >= limits::kMetricWorkersMax) {
       shown.worker = "other";
-    } else {
-      workers.insert(shown.worker);
     }
-    return shown;
+    WorkerRows& rows = workers[shown.worker];
+    ++rows.speakers;
+    const auto leave = [this, worker = shown.worker](WorkerRows* its) {
+      const std::lock_guard leaving(mutex);
+      if (--its->speakers == 0) {
+        workers.erase(worker);
+      }
+    };
+    std::shared_ptr<WorkerRows> speaks(&rows, leave);
+    return {std::move(shown), std::move(speaks)};
   }
 };
 
@@ -126,11 +160,13 @@ template <class Metric, size_t kCount>
 using Found = std::array<std::atomic<Metric*>, kCount>;
 
 struct Emitter::Impl {
-  Impl(Registry::Impl& owner_registry, prometheus::Labels own_labels)
-      : owner(owner_registry), labels(std::move(own_labels)) {}
+  Impl(Registry::Impl& owner_registry, prometheus::Labels own_labels,
+       std::shared_ptr<WorkerRows> worker_rows)
+      : owner(owner_registry), labels(std::move(own_labels)), rows(std::move(worker_rows)) {}
 
   Registry::Impl& owner;
   const prometheus::Labels labels;
+  const std::shared_ptr<WorkerRows> rows;  // those found below are among them
   Found<prometheus::Histogram, kLatencyRows> latencies{};
   Found<prometheus::Histogram, kTokenRows> tokens{};
   Found<prometheus::Gauge, kGaugeRows> gauges{};
@@ -140,7 +176,8 @@ struct Emitter::Impl {
                                    const Buckets& buckets) {
     prometheus::Histogram* histogram = found.load(std::memory_order_acquire);
     if (histogram == nullptr) {
-      histogram = &FamilyOf(prometheus::BuildHistogram(), row, owner.registry).Add(labels, buckets);
+      histogram =
+          &rows->Row(FamilyOf(prometheus::BuildHistogram(), row, owner.registry), labels, buckets);
       found.store(histogram, std::memory_order_release);
     }
     return *histogram;
@@ -149,7 +186,7 @@ struct Emitter::Impl {
   Metric& Simple(std::atomic<Metric*>& found, Row row, const Builder& builder) {
     Metric* metric = found.load(std::memory_order_acquire);
     if (metric == nullptr) {
-      metric = &FamilyOf(builder, row, owner.registry).Add(labels);
+      metric = &rows->Row(FamilyOf(builder, row, owner.registry), labels);
       found.store(metric, std::memory_order_release);
     }
     return *metric;
@@ -157,7 +194,7 @@ struct Emitter::Impl {
   prometheus::Counter& Labelled(Row row, std::string_view value) {
     prometheus::Labels all = labels;
     all.emplace(InfoOf(row).label, value);
-    return FamilyOf(prometheus::BuildCounter(), row, owner.registry).Add(all);
+    return rows->Row(FamilyOf(prometheus::BuildCounter(), row, owner.registry), all);
   }
 };
 
@@ -205,18 +242,25 @@ Registry::Registry(std::vector<Slo> slos, const Clock& clock)
 Registry::~Registry() = default;
 
 std::shared_ptr<Emitter> Registry::MakeEmitter(const Labels& labels) {
-  const Labels shown = impl_->Shown(labels);
+  auto [shown, rows] = impl_->Shown(labels);
   const prometheus::Labels all{{"worker", shown.worker},
                                {"engine", shown.engine},
                                {"model", shown.model},
                                {"role", shown.role},
                                {"source", shown.source}};
-  return std::shared_ptr<Emitter>(new Emitter(std::make_unique<Emitter::Impl>(*impl_, all)));
+  return std::shared_ptr<Emitter>(
+      new Emitter(std::make_unique<Emitter::Impl>(*impl_, all, std::move(rows))));
 }
 
 std::shared_ptr<Mirror> Registry::MakeMirror(const Labels& labels) {
-  const Labels shown = impl_->Shown(labels);
-  auto mirror = std::make_shared<Mirror>();
+  struct Speaking {  // for its worker
+    std::shared_ptr<WorkerRows> rows;
+    Mirror mirror;
+  };
+  const auto speaking = std::make_shared<Speaking>();
+  auto [shown, rows] = impl_->Shown(labels);
+  speaking->rows = std::move(rows);
+  std::shared_ptr<Mirror> mirror(speaking, &speaking->mirror);
   const std::lock_guard lock(impl_->mutex);
   std::erase_if(impl_->mirrors, [](const auto& known) { return known.second.expired(); });
   if (shown.worker == ShownLabel(labels.worker)) {  // rows of two under "other" would clash

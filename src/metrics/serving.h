@@ -53,8 +53,8 @@ enum class Counter : uint8_t {
 
 class Registry;
 
-// The rows of one set of labels. Made once a source; a row appears with its first value. Any
-// thread; a value costs one uncontended lock.
+// The rows of one set of labels: each appears with its first value, and goes with the last emitter
+// and mirror of its worker. Any thread; a value costs one uncontended lock.
 class Emitter {
  public:
   ~Emitter();
@@ -80,7 +80,7 @@ class Registry {
  public:
   explicit Registry(std::vector<Slo> slos = {}, const Clock& clock = Clock::Real());
   ~Registry();
-  // Workers beyond kMetricWorkersMax share the name "other".
+  // Of one time, workers beyond kMetricWorkersMax are "other".
   std::shared_ptr<Emitter> MakeEmitter(const Labels& labels);
   // Rows that an engine counts itself; shown as long as the mirror lives. `labels` without model
   // and role, which the values have. Those of workers beyond kMetricWorkersMax are not shown.

@@ -128,13 +128,57 @@ TEST(Registry, CountsRequestsThatMetAnObjective) {
   EXPECT_THAT(registry.Exposition(), HasSubstr("slo=\"any\",source=\"native\",worker=\"a\"} 2\n"));
 }
 
+TEST(Registry, ForgetsWorkersForWhomNobodySpeaks) {
+  FakeClock clock;
+  Registry registry({{"fast", 0.1, {}, {}}}, clock);
+  auto first = registry.MakeEmitter({.worker = "a", .engine = "vllm", .model = "m"});
+  auto second = registry.MakeEmitter({.worker = "a", .engine = "sglang", .model = "m"});
+  auto mirror = registry.MakeMirror({.worker = "a", .engine = "vllm", .source = "engine"});
+  const auto other = registry.MakeEmitter({.worker = "b", .engine = "vllm", .model = "m"});
+  first->Set(Gauge::kRunning, 1);
+  first->Observe(Latency::kQueue, 1);
+  first->Add(Counter::kPromptTokens, 5);
+  first->CountRequest("ok");
+  first->CountError("internal");
+  first->CountGoodput({0.05, 0.01, 1.0, 10});
+  first->CountRequest("ok");
+  other->CountRequest("ok");
+  first.reset();
+  EXPECT_THAT(registry.Exposition(), HasSubstr("outcome=\"ok\",role=\"aggregated\",source="
+                                               "\"native\",worker=\"a\"} 2\n"));
+  second.reset();
+  EXPECT_THAT(registry.Exposition(), HasSubstr("worker=\"a\"} 5\n"));
+  mirror.reset();
+  const std::string text = registry.Exposition();
+  EXPECT_THAT(text, Not(HasSubstr("worker=\"a\"")));
+  EXPECT_THAT(text, HasSubstr("worker=\"b\"} 1\n"));
+  // One that comes again begins anew.
+  first = registry.MakeEmitter({.worker = "a", .engine = "vllm", .model = "m"});
+  first->Add(Counter::kPromptTokens, 1);
+  EXPECT_THAT(registry.Exposition(), HasSubstr("worker=\"a\"} 1\n"));
+}
+
+TEST(Registry, HasRoomForWorkersThatComeAndGo) {
+  Registry registry;
+  for (size_t i = 0; i < 3 * limits::kMetricWorkersMax; ++i) {
+    registry.MakeEmitter({.worker = "w" + std::to_string(i)})->CountRequest("ok");
+  }
+  const auto last = registry.MakeEmitter({.worker = "last"});
+  last->Set(Gauge::kRunning, 1);
+  EXPECT_THAT(registry.Exposition(), HasSubstr("worker=\"last\"} 1\n"));
+  EXPECT_THAT(registry.Exposition(), Not(HasSubstr("worker=\"w")));
+}
+
 TEST(Registry, BoundsWorkersAndLabels) {
   Registry registry;
+  std::vector<std::shared_ptr<Emitter>> all;
   for (size_t i = 0; i < limits::kMetricWorkersMax; ++i) {
-    registry.MakeEmitter({.worker = "w" + std::to_string(i)});
+    all.push_back(registry.MakeEmitter({.worker = "w" + std::to_string(i)}));
   }
-  registry.MakeEmitter({.worker = "one more"})->Set(Gauge::kRunning, 1);
-  registry.MakeEmitter({.worker = "w7", .model = std::string(999, 'm')})->Set(Gauge::kRunning, 2);
+  const auto one_more = registry.MakeEmitter({.worker = "one more"});
+  one_more->Set(Gauge::kRunning, 1);
+  const auto long_one = registry.MakeEmitter({.worker = "w7", .model = std::string(999, 'm')});
+  long_one->Set(Gauge::kRunning, 2);
   const auto hidden = registry.MakeMirror({.worker = "and one"});
   hidden->Down();
   const std::string text = registry.Exposition();

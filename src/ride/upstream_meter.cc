@@ -12,7 +12,11 @@ namespace fak::ride {
 
 UpstreamMeter::UpstreamMeter(metrics::Registry& registry, UpstreamMeterOptions options,
                              const Clock& clock)
-    : registry_(registry), options_(std::move(options)), clock_(clock), engine_(options_.engine) {}
+    : registry_(registry),
+      options_(std::move(options)),
+      keeps_rows_(registry.MakeEmitter({.worker = options_.worker})),
+      clock_(clock),
+      engine_(options_.engine) {}
 
 // A client names any model it likes; a label is one that the upstream serves.
 std::string UpstreamMeter::ModelOf(const driver::Prepared& prepared) const {

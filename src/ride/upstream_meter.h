@@ -78,6 +78,7 @@ class UpstreamMeter {
 
   metrics::Registry& registry_;
   const UpstreamMeterOptions options_;
+  const std::shared_ptr<metrics::Emitter> keeps_rows_;  // also those of an engine that has gone
   const Clock& clock_;
 
   // Loop thread.
