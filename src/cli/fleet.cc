@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/key_file.h"
+#include "base/limits.h"
 #include "base/printable.h"
 #include "base/strings.h"
 #include "cli/interruptible.h"
@@ -33,7 +35,7 @@ struct FleetFlags {
   std::string api_key;
   std::string api_key_file;
   std::string ca_file;
-  std::string name;  // of add: [NAME=][ENGINE+]URL
+  std::string name;  // of add: [NAME=][ENGINE+]URL; of explain: a file
   std::string model;
   std::string replica_key_file;
   std::vector<std::string> metrics_urls;
@@ -328,6 +330,48 @@ void AddServer(CLI::App& verb, FleetFlags& flags) {
   verb.add_option("--ca-file", flags.ca_file, "PEM certificates to trust instead of the system's");
 }
 
+std::string ExplanationTable(const Json& said) {
+  const std::string chosen = TextOf(said, "chosen");
+  std::vector<std::vector<std::string>> rows = {
+      {"  REPLICA", "STATE", "COST", "CACHED", "BACKLOG", "OPEN", "WEIGHT", "WHY NOT"}};
+  if (const Json* replicas = said.Find("replicas"); replicas != nullptr && replicas->is_array()) {
+    for (const Json& replica : replicas->array()) {
+      const std::string name = TextOf(replica, "name");
+      const Json* weight = replica.Find("weight");
+      rows.push_back({(name == chosen ? "* " : "  ") + name, TextOf(replica, "state"),
+                      Count(NumberOf(replica, "cost")), Count(NumberOf(replica, "cached_tokens")),
+                      Count(NumberOf(replica, "backlog_tokens")),
+                      Count(NumberOf(replica, "in_flight")),
+                      weight == nullptr ? "-" : weight->Dump(), TextOf(replica, "why_not")});
+    }
+  }
+  return LinedUp(rows) + "policy " + TextOf(said, "policy") + ", prompt of " +
+         Count(NumberOf(said, "prompt_tokens")) + " tokens\n" +
+         (chosen.empty() ? "nobody: " : chosen + ": ") + TextOf(said, "why") + "\n";
+}
+
+Status Explain(const FleetFlags& flags) {
+  TRY_ASSIGN(std::string request,
+             ReadFile(flags.name == "-" ? "/dev/stdin" : flags.name, limits::kTextInputBytesMax));
+  TRY_ASSIGN(const auto client, FleetClient::Make(flags));
+  TRY_ASSIGN(const Json said, client->Ask("POST", "/v1/fak/fleet/explain", std::move(request)));
+  const std::string out = flags.json ? said.Dump() + "\n" : ExplanationTable(said);
+  std::printf("%s", out.c_str());
+  return {};
+}
+
+CLI::App* AddExplain(CLI::App& fleet, FleetFlags& flags) {
+  CLI::App* verb = fleet.add_subcommand("explain", "Say where a request would go now, and why");
+  verb->add_option("request", flags.name, "File with a chat or completion request; -: stdin")
+      ->required();
+  verb->add_flag("--json", flags.json, "Print JSON");
+  AddServer(*verb, flags);
+  verb->footer(
+      "Examples:\n  fak fleet explain request.json\n"
+      "Nothing is sent anywhere. Caches are looked up as those of the key's own tenant.");
+  return verb;
+}
+
 CLI::App* AddAdd(CLI::App& fleet, FleetFlags& flags) {
   CLI::App* verb =
       fleet.add_subcommand("add", "Take a replica in, until it is removed or fak ends");
@@ -398,13 +442,17 @@ std::function<ExitStatus()> AddFleet(Program& program) {
   undrain->footer("Examples:\n  fak fleet undrain a");
   CLI::App* add = AddAdd(*verb, *flags);
   CLI::App* remove = AddRemove(*verb, *flags);
-  return [status, drain, add, remove, flags]() -> ExitStatus {
+  CLI::App* explain = AddExplain(*verb, *flags);
+  return [status, drain, add, remove, explain, flags]() -> ExitStatus {
     const Interruptible interruptible;
     if (status->parsed()) {
       return StatusOf(ShowStatus(*flags));
     }
     if (add->parsed()) {
       return StatusOf(AddReplica(*flags));
+    }
+    if (explain->parsed()) {
+      return StatusOf(Explain(*flags));
     }
     if (remove->parsed()) {
       return StatusOf(RemoveReplica(*flags));

@@ -48,6 +48,25 @@ struct FleetStatus {
   std::vector<ReplicaStatus> replicas;
 };
 
+// How a request would be placed now.
+struct Explanation {
+  struct Row {
+    std::string name;
+    ReplicaState state = ReplicaState::kJoining;
+    std::optional<double> cost = {};  // of a candidate, in the policy's own unit: less is better
+    std::string why_not = {};         // it is no candidate
+    int64_t backlog_tokens = 0;
+    int64_t in_flight = 0;
+    int64_t cached_tokens = 0;
+    double weight = 1;
+  };
+  std::string policy;
+  int64_t prompt_tokens = 0;
+  std::string chosen;  // by this draw; empty: nobody
+  std::string why;     // it was chosen, or nobody was
+  std::vector<Row> replicas;
+};
+
 // Who gets a request, and who gets it next when that fails. Replicas come and go meanwhile; one
 // that goes keeps what it has until that ends. Any thread; calls sinks, and drivers but for their
 // Load() and capabilities(), without a lock held. Outlives its requests.
@@ -76,6 +95,8 @@ class Dispatcher {
   // kNotFound: nobody is called that.
   [[nodiscard]] Status SetDraining(std::string_view name, bool draining);
   FleetStatus Describe() const;
+  // By the policy in use and what is known now. Nothing is placed, and nobody's turn used up.
+  Explanation Explain(const std::shared_ptr<const driver::Prepared>& prepared);
 
   std::shared_ptr<const Replicas> replicas() const { return roster_.Now(); }
   // That replica's cache is empty, as far as we know.

@@ -100,6 +100,9 @@ class FleetDriver final : public driver::EngineDriver,
     return dispatcher_.SetDraining(name, false);
   }
   FleetStatus Describe() const { return dispatcher_.Describe(); }
+  Explanation Explain(const std::shared_ptr<const driver::Prepared>& prepared) {
+    return dispatcher_.Explain(prepared);
+  }
   // What its thread does, for a driver that was not started.
   void Tick() { dispatcher_.Tick(); }
 

@@ -603,5 +603,29 @@ TEST_F(FleetDriverTest, AsksEverybodyToEvictAndToSleep) {
   EXPECT_EQ(asleep, 0u);
 }
 
+TEST_F(FleetDriverTest, ExplainsWithoutPlacing) {
+  Make(3);
+  const auto open = Ask("1");
+  replicas_[2]->SetModels({"other"});
+  ASSERT_TRUE(fleet_->DrainReplica("b"));
+  auto prepared = MakePrepared("2");
+  const Explanation said = fleet_->Explain(prepared);
+  EXPECT_EQ(said.policy, "in_order");
+  EXPECT_EQ(said.prompt_tokens, 100);
+  EXPECT_EQ(said.chosen, "a");
+  EXPECT_EQ(said.why, "in order");
+  ASSERT_EQ(said.replicas.size(), 3u);
+  EXPECT_EQ(said.replicas[0].cost, 1);
+  EXPECT_EQ(said.replicas[0].backlog_tokens, 100);
+  EXPECT_EQ(said.replicas[1].why_not, "draining");
+  EXPECT_EQ(said.replicas[2].why_not, "doesn't list the model");
+  EXPECT_EQ(fleet_->Describe().open_requests, 1);
+  ASSERT_TRUE(fleet_->DrainReplica("a"));
+  const Explanation nobody = fleet_->Explain(prepared);
+  EXPECT_EQ(nobody.chosen, "");
+  EXPECT_EQ(nobody.why, "every upstream that could answer is being drained");
+  a().Answer();
+}
+
 }  // namespace
 }  // namespace fak::fleet

@@ -61,6 +61,7 @@ RouteChoice ChooseLeast(std::span<const ReplicaView> replicas, std::span<const s
 class CacheAware final : public RoutingPolicy {
  public:
   std::string_view name() const override { return kDefaultRoutingPolicy; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<CacheAware>(); }
 
   RouteChoice Choose(const RouteTurn& turn, std::span<const ReplicaView> replicas,
                      RandomSource& random) override {
@@ -93,6 +94,7 @@ class CacheAware final : public RoutingPolicy {
 class PowerOfTwo final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "power_of_two"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<PowerOfTwo>(); }
 
   RouteChoice Choose(const RouteTurn&, std::span<const ReplicaView> replicas,
                      RandomSource& random) override {
@@ -106,6 +108,7 @@ class PowerOfTwo final : public RoutingPolicy {
 class LeastLoaded final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "least_loaded"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<LeastLoaded>(); }
 
   RouteChoice Choose(const RouteTurn&, std::span<const ReplicaView> replicas,
                      RandomSource& random) override {

@@ -65,6 +65,8 @@ class RoutingPolicy {
  public:
   virtual ~RoutingPolicy() = default;
   virtual std::string_view name() const = 0;
+  // With a state of its own, which begins as this one's is now: for trying what it would choose.
+  virtual std::unique_ptr<RoutingPolicy> Copy() const = 0;
   // At least one replica, each that may take the request. Any thread.
   virtual RouteChoice Choose(const RouteTurn& turn, std::span<const ReplicaView> replicas,
                              RandomSource& random) = 0;

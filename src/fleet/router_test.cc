@@ -194,6 +194,18 @@ TEST(RoundRobin, TakesTurnsSmoothlyByWeight) {
   EXPECT_EQ(turns, "0102001020");
 }
 
+TEST(RoundRobin, ACopyUsesUpNobodysTurn) {
+  const std::unique_ptr<RoutingPolicy> policy = *MakeRoutingPolicy("round_robin");
+  const std::vector<ReplicaView> replicas = {{.id = 0, .name = "a"}, {.id = 1, .name = "b"}};
+  FakeRandom random;
+  EXPECT_EQ(policy->Choose({}, replicas, random).index, 0u);
+  const std::unique_ptr<RoutingPolicy> copy = policy->Copy();
+  EXPECT_EQ(copy->name(), policy->name());
+  EXPECT_EQ(copy->Choose({}, replicas, random).index, 1u);
+  EXPECT_EQ(copy->Choose({}, replicas, random).index, 0u);
+  EXPECT_EQ(policy->Choose({}, replicas, random).index, 1u);
+}
+
 TEST(RoundRobin, KeepsSetsThatShareItApart) {
   Replicas replicas(4);
   const auto policy = Policy("round_robin");

@@ -17,6 +17,7 @@ RouteChoice Chosen(std::span<const ReplicaView> replicas, size_t index, std::str
 class Random final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "random"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<Random>(); }
 
   RouteChoice Choose(const RouteTurn&, std::span<const ReplicaView> replicas,
                      RandomSource& random) override {
@@ -31,6 +32,12 @@ class Random final : public RoutingPolicy {
 class RoundRobin final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "round_robin"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override {
+    auto copy = std::make_unique<RoundRobin>();
+    const std::lock_guard lock(mutex_);
+    copy->credit_ = credit_;
+    return copy;
+  }
 
   RouteChoice Choose(const RouteTurn&, std::span<const ReplicaView> replicas,
                      RandomSource&) override {
@@ -54,7 +61,7 @@ class RoundRobin final : public RoutingPolicy {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<ReplicaId, double> credit_;  // guarded by mutex_
 };
 
@@ -65,6 +72,7 @@ class RoundRobin final : public RoutingPolicy {
 class Session final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "session"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<Session>(); }
 
   RouteChoice Choose(const RouteTurn& turn, std::span<const ReplicaView> replicas,
                      RandomSource& random) override {

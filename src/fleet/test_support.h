@@ -293,6 +293,7 @@ class RecordingSink final : public driver::EventSink {
 class InOrder final : public RoutingPolicy {
  public:
   std::string_view name() const override { return "in_order"; }
+  std::unique_ptr<RoutingPolicy> Copy() const override { return std::make_unique<InOrder>(); }
   RouteChoice Choose(const RouteTurn&, std::span<const ReplicaView> replicas,
                      RandomSource&) override {
     RouteChoice choice{.index = 0, .why = "in order", .compared = {}};

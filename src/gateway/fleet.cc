@@ -3,8 +3,9 @@
 #include "fleet/replica_json.h"
 #include "gateway/gateway.h"
 #include "wire/fields.h"
+#include "wire/openai_decode.h"
 
-// GET /v1/fak/fleet, POST /v1/fak/fleet/drain, /undrain, /add and /remove.
+// GET /v1/fak/fleet, POST /v1/fak/fleet/drain, /undrain, /add, /remove and /explain.
 namespace fak::gateway {
 namespace {
 
@@ -112,6 +113,57 @@ Result<std::string> NameIn(std::string_view body) {
 }
 
 }  // namespace
+
+namespace {
+
+std::string ExplanationBody(const fleet::Explanation& said) {
+  std::string body;
+  JsonWriter json(body);
+  json.BeginObject().Key("policy").String(said.policy);
+  json.Key("prompt_tokens").Int(said.prompt_tokens);
+  if (!said.chosen.empty()) {
+    json.Key("chosen").String(said.chosen);
+  }
+  json.Key("why").String(said.why).Key("replicas").BeginArray();
+  for (const fleet::Explanation::Row& row : said.replicas) {
+    json.BeginObject().Key("name").String(row.name);
+    json.Key("state").String(fleet::ReplicaStateName(row.state));
+    if (row.cost) {
+      json.Key("cost").Double(*row.cost);
+    } else {
+      json.Key("why_not").String(row.why_not);
+    }
+    json.Key("cached_tokens").Int(row.cached_tokens);
+    json.Key("backlog_tokens").Int(row.backlog_tokens).Key("in_flight").Int(row.in_flight);
+    json.Key("weight").Double(row.weight).EndObject();
+  }
+  json.EndArray().EndObject();
+  return body;
+}
+
+}  // namespace
+
+void Gateway::ExplainRouteNow(std::shared_ptr<Call> call) {
+  if (options_.maybe_fleet == nullptr) {
+    Refuse(*call, NoFleet());
+    return;
+  }
+  const auto prepare = [this, &call]() -> Result<std::shared_ptr<const driver::Prepared>> {
+    TRY_ASSIGN(Json parsed, ParseJson(call->request.body));
+    const auto document = std::make_shared<const Json>(std::move(parsed));
+    TRY_ASSIGN(wire::Turn turn, document->Find("messages") != nullptr
+                                    ? wire::DecodeChatRequest(*document)
+                                    : wire::DecodeCompletionRequest(*document));
+    turn.model = ShownModel(turn.model);
+    return MakeReady(*call, std::make_shared<const wire::Turn>(std::move(turn)), document);
+  };
+  const auto prepared = prepare();
+  if (!prepared) {
+    Refuse(*call, prepared.error());
+    return;
+  }
+  Answer(*call, 200, ExplanationBody(options_.maybe_fleet->Explain(*prepared)));
+}
 
 void Gateway::Fleet(std::shared_ptr<Call> call) {
   if (options_.maybe_fleet == nullptr) {

@@ -104,12 +104,30 @@ TEST_F(FleetRoutes, AddAReplicaAndTakeItOut) {
   }
 }
 
+TEST_F(FleetRoutes, ExplainWhereARequestWouldGo) {
+  StartFleet();
+  ASSERT_TRUE(fleet_->DrainReplica("a"));
+  const Json said = Document(Ask("POST", "/v1/fak/fleet/explain",
+                                 R"({"model":"m","prompt":"Once upon a time there was"})"));
+  EXPECT_EQ(said.Find("policy")->string(), "in_order");
+  EXPECT_EQ(said.Find("chosen")->string(), "b");
+  EXPECT_EQ(said.Find("prompt_tokens")->AsInt(), 6);
+  EXPECT_EQ(said.Find("replicas")->Dump(),
+            R"([{"name":"a","state":"draining","why_not":"draining","cached_tokens":0,)"
+            R"("backlog_tokens":0,"in_flight":0,"weight":1},)"
+            R"({"name":"b","state":"healthy","cost":0,"cached_tokens":0,)"
+            R"("backlog_tokens":0,"in_flight":0,"weight":1}])");
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/explain", "{}").status, 400);
+  EXPECT_EQ(fleet_->Describe().open_requests, 0);
+}
+
 TEST_F(FleetRoutes, AreNotThereWithoutAFleet) {
   Start();
   EXPECT_EQ(Ask("GET", "/v1/fak/fleet").status, 404);
   EXPECT_EQ(Ask("POST", "/v1/fak/fleet/drain", R"({"name":"a"})").status, 404);
   EXPECT_EQ(Ask("POST", "/v1/fak/fleet/add", R"({"url":"http://a"})").status, 404);
   EXPECT_EQ(Ask("POST", "/v1/fak/fleet/remove", R"({"name":"a"})").status, 404);
+  EXPECT_EQ(Ask("POST", "/v1/fak/fleet/explain", kChat).status, 404);
 }
 
 TEST_F(FleetRoutes, TellTheRouteToAdminsAlone) {

@@ -152,6 +152,7 @@ std::span<const Gateway::Route> Gateway::Routes() {
       Route{"GET", "/v1/fak/fleet", &Gateway::Fleet},
       Route{"POST", "/v1/fak/fleet/add", &Gateway::AddReplica},
       Route{"POST", "/v1/fak/fleet/drain", &Gateway::DrainReplica},
+      Route{"POST", "/v1/fak/fleet/explain", &Gateway::ExplainRoute},
       Route{"POST", "/v1/fak/fleet/remove", &Gateway::RemoveReplica},
       Route{"POST", "/v1/fak/fleet/undrain", &Gateway::UndrainReplica},
       Route{"GET", "/kv_event_sources", &Gateway::KvEventSources},
@@ -561,6 +562,22 @@ void Gateway::ApplyTemplate(std::shared_ptr<Call> call) {
   Pass(std::move(call), wire::Surface::kTemplate);
 }
 
+Result<std::shared_ptr<const driver::Prepared>> Gateway::MakeReady(
+    Call& call, std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document) {
+  TRY(CheckModel(turn->model));
+  TRY_ASSIGN(const auto card, CardFor(*turn));
+  if (!driver_.capabilities()->native) {
+    call.context.maybe_body =
+        std::make_shared<const std::string>(std::exchange(call.request.body, {}));
+    call.context.client_headers = WithoutCredentials(call.request.headers);
+    const std::string_view via = call.request.headers.Get("via").value_or("");
+    call.context.client_headers.Set(
+        "via", (via.empty() ? "" : std::string(via) + ", ") + "1.1 " + own_name_);
+  }
+  return Prepare(std::move(turn), std::move(document), card.get(),
+                 driver_.capabilities()->context_length, call.context);
+}
+
 void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
                        std::shared_ptr<const Json> document) {
   if (!decoded) {
@@ -574,25 +591,7 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
                   static_cast<double>(turn->unknown_fields.size()));
   }
   call->model = turn->model;
-  if (const Status known = CheckModel(turn->model); !known) {
-    Refuse(*call, known.error());
-    return;
-  }
-  const auto card = CardFor(*turn);
-  if (!card) {
-    Refuse(*call, card.error());
-    return;
-  }
-  if (!driver_.capabilities()->native) {
-    call->context.maybe_body =
-        std::make_shared<const std::string>(std::exchange(call->request.body, {}));
-    call->context.client_headers = WithoutCredentials(call->request.headers);
-    const std::string_view via = call->request.headers.Get("via").value_or("");
-    call->context.client_headers.Set(
-        "via", (via.empty() ? "" : std::string(via) + ", ") + "1.1 " + own_name_);
-  }
-  const auto prepared = Prepare(turn, std::move(document), card->get(),
-                                driver_.capabilities()->context_length, call->context);
+  const auto prepared = MakeReady(*call, turn, std::move(document));
   if (!prepared) {
     Refuse(*call, prepared.error());
     return;

@@ -133,6 +133,8 @@ class Gateway final : public net::HttpHandler {
   void SetDraining(std::shared_ptr<Call> call, bool draining);
   // Off the loop: drivers are made.
   void AddReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::AddReplicaNow); }
+  void ExplainRoute(std::shared_ptr<Call> call) { RunLater(call, &Gateway::ExplainRouteNow); }
+  void ExplainRouteNow(std::shared_ptr<Call> call);
   void AddReplicaNow(std::shared_ptr<Call> call);
   void RemoveReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::RemoveReplicaNow); }
   void RemoveReplicaNow(std::shared_ptr<Call> call);
@@ -157,6 +159,10 @@ class Gateway final : public net::HttpHandler {
   void Pass(std::shared_ptr<Call> call, wire::Surface surface);
   void TokenizeRemotely(std::shared_ptr<Call> call, const Json& document);
   void KvEventSources(std::shared_ptr<Call> call);
+  // A turn that was decoded, made ready for the driver.
+  Result<std::shared_ptr<const driver::Prepared>> MakeReady(Call& call,
+                                                            std::shared_ptr<const wire::Turn> turn,
+                                                            std::shared_ptr<const Json> document);
   void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
                 std::shared_ptr<const Json> document);
 

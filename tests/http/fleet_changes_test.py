@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -39,6 +41,14 @@ class FleetCase(unittest.TestCase):
                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(ran.returncode, status, ran.stderr)
         return ran.stderr if status else ran.stdout
+
+    def file(self, text):
+        """Its path; it goes with the test."""
+        handle, path = tempfile.mkstemp()
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.addCleanup(os.remove, path)
+        return path
 
     def names(self):
         return [each["name"] for each in self.front.fleet()["replicas"]]
@@ -135,6 +145,36 @@ class Changes(FleetCase):
         self.assertEqual(broken, [])
         self.front.wait_quiet()
         self.assertEqual(sorted(self.names()), ["a", "b"])
+
+    def test_explained_before_it_is_sent(self):
+        self.fleet_verb("drain", "a")
+        path = self.file(json.dumps({"model": "tiny", "prompt": "Once upon a time"}))
+        before = self.front.fleet()
+        table = self.fleet_verb("explain", path)
+        self.assertRegex(table, r"^  REPLICA +STATE +COST")
+        self.assertRegex(table, r"(?m)^  a +draining +- .* draining$")
+        self.assertRegex(table, r"(?m)^\* b +healthy +0 +0 +0 +0 +1$")
+        self.assertRegex(table, r"(?m)^policy round_robin, prompt of \d+ tokens$")
+        said = json.loads(self.fleet_verb("explain", path, "--json"))
+        self.assertEqual((said["chosen"], [each["name"] for each in said["replicas"]]), ("b", ["a", "b"]))
+        after = self.front.fleet()
+        self.assertEqual([each["attempts"] for each in after["replicas"]],
+                         [each["attempts"] for each in before["replicas"]])
+        self.assertEqual(self.route(), "b")
+
+    def test_the_rows_of_one_that_left_are_gone(self):
+        self.assertEqual(self.routes(), {"a", "b"})
+        rows = self.front.ask("GET", "/metrics")[2].decode()
+        self.assertIn('worker="a"', rows)
+        self.fleet_verb("remove", "a", "--wait")
+        rows = self.front.ask("GET", "/metrics")[2].decode()
+        self.assertNotIn('worker="a"', rows)
+        self.assertIn('worker="b"', rows)
+        self.fleet_verb("add", self.upstream("a"))
+        self.wait_healthy("a")
+        self.assertEqual(self.routes(), {"a", "b"})
+        rows = self.front.ask("GET", "/metrics")[2].decode()
+        self.assertRegex(rows, r'fak_serving_requests_total\{[^}]*outcome="ok",[^}]*worker="a"\} 2\n')
 
 
 if __name__ == "__main__":
