@@ -119,6 +119,9 @@ std::optional<int64_t> ParseTime(std::string_view text) {
   const std::chrono::year_month_day day(std::chrono::year(static_cast<int>(values[0])),
                                         std::chrono::month(static_cast<unsigned>(values[1])),
                                         std::chrono::day(static_cast<unsigned>(values[2])));
+  if (!day.ok()) {
+    return std::nullopt;
+  }
   const int64_t days = std::chrono::sys_days(day).time_since_epoch().count();
   return ((days * 24 + values[3]) * 60 + values[4]) * 60'000'000 + values[5] * 1'000'000 + us;
 }

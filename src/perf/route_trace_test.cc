@@ -88,6 +88,7 @@ TEST(ParseRouteTrace, SaysWhereItIsWrong) {
       {Line(0, 10, 1, "\"a\""), "t:1: hash_ids must be integers"},
       {azure + "2023-11-16 18:15:46,1\n", "t:2: must be TIMESTAMP,"},
       {azure + "2023-13-16 18:15:46,1,1\n", "t:2: the time must be like "},
+      {azure + "2023-02-29 18:15:46,1,1\n", "t:2: the time must be like "},
       {azure + "2023-11-16 18:15:46,1,x\n", "t:2: the numbers of tokens must be integers"},
       {azure + "2023-11-16 18:15:46,99999999,1\n", "t:2: a prompt has 1 to "},
   };
