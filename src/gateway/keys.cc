@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/config.h"
 #include "base/hex.h"
 #include "base/limits.h"
 #include "base/strings.h"
@@ -40,10 +39,14 @@ void KeyRing::Add(std::string_view key, Tenant tenant) {
 
 Status KeyRing::AddFile(const std::string& path) {
   TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
+  return AddKeys(file);
+}
+
+Status KeyRing::AddKeys(const ConfigTable& file) {
   TRY(file.RefuseUnknownKeys({"key"}));
   TRY_ASSIGN(const std::vector<ConfigTable> keys, file.Tables("key"));
   if (keys.empty()) {
-    return Fail(Code::kInvalidArgument, path + ": has no [[key]], so nobody could use the server");
+    return Fail(file.ErrorAt("key", "has no [[key]], so nobody could use the server"));
   }
   for (const ConfigTable& key : keys) {
     TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin"}));

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config.h"
 #include "base/hash.h"
 #include "base/result.h"
 #include "wire/http_headers.h"
@@ -27,6 +28,7 @@ class KeyRing {
   // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin.
   // Errors have file, line and column.
   [[nodiscard]] Status AddFile(const std::string& path);
+  [[nodiscard]] Status AddKeys(const ConfigTable& file);  // that was read already
 
   bool empty() const { return entries_.empty(); }
   // The tenant of the key in "Authorization: Bearer" or "x-api-key". nullopt: no key, or a wrong
