@@ -230,6 +230,31 @@ TEST(CpuBackend, RefusesAnIsaThatTheMachineLacks) {
   }
 }
 
+// Those of this build for this kind of processor. Tests go through CpuIsas() and are silent about
+// one that this machine lacks; this one is skipped then, and CMakeLists.txt makes it the ctest
+// isa.NAME, so that the summary has it.
+std::vector<Isa> BuiltIsas() {
+#if defined(__aarch64__)
+  return {Isa::kScalar, Isa::kNeon};
+#elif defined(__x86_64__)
+  return {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
+#else
+  return {Isa::kScalar};
+#endif
+}
+
+class BuiltIsa : public testing::TestWithParam<Isa> {};
+INSTANTIATE_TEST_SUITE_P(Here, BuiltIsa, testing::ValuesIn(BuiltIsas()),
+                         [](const auto& isa) { return std::string(IsaName(isa.param)); });
+
+TEST_P(BuiltIsa, IsAmongThoseTested) {
+  const std::vector<Isa> isas = CpuIsas();
+  if (std::ranges::find(isas, GetParam()) == isas.end()) {
+    GTEST_SKIP() << "this machine has no " << IsaName(GetParam()) << ": its kernels are untested";
+  }
+  EXPECT_TRUE(CreateCpuBackend({GetParam(), 1}).has_value());
+}
+
 TEST(Isa, IsParsedByItsName) {
   for (const Isa isa : {Isa::kAuto, Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
     EXPECT_EQ(ParseIsa(IsaName(isa)).value(), isa);
