@@ -1,5 +1,6 @@
-"""README.md shows the table that `fak capabilities` prints, as it is printed, and names no verb or
-file that isn't there; tests that capabilities name exist. Usage: readme.py FAK README.md BUILD"""
+"""README.md is two screens long, shows the table that `fak capabilities` prints, as it is printed, and
+names no verb or file that isn't there; tests that capabilities name exist.
+Usage: readme.py FAK README.md BUILD"""
 import json
 import re
 import shlex
@@ -16,7 +17,11 @@ def run(*arguments):
     return subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
 
 
+LINES_MAX = 120  # the table, and two screens of about 40
+
 failures = []
+if text.count("\n") > LINES_MAX:
+    failures.append(f"README.md has {text.count(chr(10))} lines, more than {LINES_MAX}")
 if run("capabilities") not in text:
     failures.append("the table of `fak capabilities` differs from the one in README.md")
 verbs = {"help", *re.findall(r"^  (\w+) ", run("--help").partition("ubcommands:")[2], re.M)}
