@@ -37,9 +37,9 @@ class JsonView {
   // Find() of each key, in one walk over the members. `found` has room for as many.
   void FindEach(std::span<const std::string_view> keys, std::span<JsonView> found) const;
   // The same, for `const auto [a, b] = view.FindEach({"a", "b"})`.
-  template <size_t N>
-  std::array<JsonView, N> FindEach(const std::string_view (&keys)[N]) const {
-    std::array<JsonView, N> found;
+  template <size_t kCount>
+  std::array<JsonView, kCount> FindEach(const std::string_view (&keys)[kCount]) const {
+    std::array<JsonView, kCount> found;
     FindEach(keys, found);
     return found;
   }
