@@ -11,16 +11,17 @@ class DidNotStart(Exception):
 class Serving:
     """Started and ready. `log`: the lines of stderr so far; `address`: where it listens."""
 
-    def __init__(self, fak, *arguments, before=None, port=0):
-        """`before` runs in the child before the program does. port 0: any that is free."""
+    def __init__(self, fak, *arguments, before=None, port=0, ready=True):
+        """`before` runs in the child before the program does. port 0: any that is free. Not ready: listening
+        is enough."""
         self.log = []
         self.process = subprocess.Popen([fak, "serve", "--port", str(port), *map(str, arguments)], stderr=subprocess.PIPE,
                                         text=True, errors="replace", preexec_fn=before)
         for line in self.process.stderr:
             self.log.append(line.rstrip("\n"))
-            ready = re.search(r" is ready on https?://([\d.]+):(\d+)", line)
-            if ready:
-                self.address = ready[1], int(ready[2])
+            words = "is ready on" if ready else "is (?:ready|listening) on"
+            if found := re.search(rf" {words} https?://([\d.]+):(\d+)", line):
+                self.address = found[1], int(found[2])
                 break
         else:
             self.process.wait()

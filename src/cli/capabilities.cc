@@ -48,9 +48,10 @@ constexpr std::array kCapabilities = {
     Capability{"load on servers, side by side", State::kPartial,
                "fak bench serve --target http://127.0.0.1:8000 -n 8 --output-len 16",
                "synthetic loads, traces, sweeps, comparisons; no receipts and HTML reports yet"},
-    Capability{"fleet: routing, health, failover", State::kPartial, "ctest -R '(unit|http).fleet'",
-               "replicas by flags, a fleet file or fak fleet add; read again when it changes; no "
-               "discovery yet"},
+    Capability{
+        "fleet: routing, health, failover", State::kPartial, "ctest -R '(unit|http).fleet'",
+        "replicas by flags, a fleet file that is read again when it changes, DNS, or fak fleet "
+        "add"},
     Capability{"routing policies beside SGLang's", State::kShipped,
                "fak bench route --trace tests/sim/traces/mooncake_1000.jsonl",
                "a simulated fleet, the routing code of production"},

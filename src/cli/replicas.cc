@@ -41,50 +41,65 @@ Status CompleteReplica(driver::ReplicaSpec& spec) {
   return {};
 }
 
+namespace {
+
+Result<NamedReplicas> ReadFleet(const ConfigTable& file) {
+  NamedReplicas named;
+  TRY_ASSIGN(named.specs, fleet::ReadReplicas(file, CompleteReplica));
+  TRY_ASSIGN(named.discoveries, fleet::ReadDiscoveries(file, CompleteReplica));
+  named.from_file = !named.specs.empty() || !named.discoveries.empty();
+  if (!named.discoveries.empty() && !named.specs.empty() &&
+      named.specs.front().engine == driver::kNativeEngine) {
+    return Fail(file.ErrorAt(fleet::kDiscoverKey, "a native replica has to be the only one"));
+  }
+  return named;
+}
+
+}  // namespace
+
 Result<NamedReplicas> NameReplicas(const UpstreamFlags& flags, const std::string& model,
                                    bool model_was_typed,
                                    const std::optional<ConfigTable>& maybe_file) {
-  std::vector<driver::ReplicaSpec> replicas;
+  NamedReplicas named;
   if (maybe_file) {
-    TRY_ASSIGN(replicas, fleet::ReadReplicas(*maybe_file, CompleteReplica));
+    TRY_ASSIGN(named, ReadFleet(*maybe_file));
   }
+  std::vector<driver::ReplicaSpec>& replicas = named.specs;
   const bool upstreams = !flags.upstreams.empty();
-  if (!replicas.empty() && (upstreams || model_was_typed)) {
+  if (named.from_file && (upstreams || model_was_typed)) {
     std::fprintf(stderr, "fak: the replicas of the TOML file are passed over: %s\n",
                  upstreams ? "--upstream, or FAK_UPSTREAM, names others" : "a model was named");
-    replicas.clear();
+    named = {};
   }
-  if (!replicas.empty() && !model.empty()) {
+  if (named.from_file && !model.empty()) {
     std::fprintf(stderr, "fak: the model %s is passed over: the TOML file names replicas\n",
                  Printable(model).c_str());
   }
-  const bool from_file = !replicas.empty();
   if (upstreams) {
     TRY_ASSIGN(replicas, UpstreamSpecs(flags));
   }
-  if (replicas.empty()) {
+  if (replicas.empty() && !named.from_file) {
     replicas.push_back({.name = std::string(driver::kNativeEngine),
                         .engine = std::string(driver::kNativeEngine),
                         .model = model});
-  } else if (replicas.front().engine != driver::kNativeEngine) {
+  } else if (replicas.empty() || replicas.front().engine != driver::kNativeEngine) {
     TRY(ApplyUpstreamFlags(flags, replicas));
   }
-  return NamedReplicas{std::move(replicas), from_file};
+  return named;
 }
 
-Result<std::vector<driver::ReplicaSpec>> RereadReplicas(const std::string& path,
-                                                        const UpstreamFlags& flags) {
+Result<NamedReplicas> RereadReplicas(const std::string& path, const UpstreamFlags& flags) {
   TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
-  TRY_ASSIGN(std::vector<driver::ReplicaSpec> replicas, fleet::ReadReplicas(file, CompleteReplica));
-  if (replicas.empty()) {
+  TRY_ASSIGN(NamedReplicas named, ReadFleet(file));
+  if (!named.from_file) {
     return Fail(Code::kInvalidArgument, path + ": it names no replica");
   }
-  if (replicas.front().engine == driver::kNativeEngine) {
+  if (!named.specs.empty() && named.specs.front().engine == driver::kNativeEngine) {
     return Fail(Code::kInvalidArgument,
                 path + ": a model can't be served here instead of upstreams without a restart");
   }
-  TRY(ApplyUpstreamFlags(flags, replicas));
-  return replicas;
+  TRY(ApplyUpstreamFlags(flags, named.specs));
+  return named;
 }
 
 void FileWatcher::Start(std::function<void()> on_change) {

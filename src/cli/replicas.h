@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cli/upstreams.h"
 #include "driver/engine_driver.h"
+#include "fleet/discovery.h"
 
 // What `fak serve` serves: where it is named, and how it changes while it runs.
 namespace fak::cli {
@@ -21,7 +22,8 @@ namespace fak::cli {
 [[nodiscard]] Status CompleteReplica(driver::ReplicaSpec& spec);
 
 struct NamedReplicas {
-  std::vector<driver::ReplicaSpec> specs;  // at least one
+  std::vector<driver::ReplicaSpec> specs;         // none only where they are to be found
+  std::vector<fleet::DiscoverySpec> discoveries;  // where; of a file alone
   bool from_file = false;
 };
 
@@ -32,9 +34,9 @@ struct NamedReplicas {
                                                  const std::optional<ConfigTable>& maybe_file);
 
 // The fleet file once more. Errors say where it is wrong; kInvalidArgument also where it names no
-// replica, or a native one.
-[[nodiscard]] Result<std::vector<driver::ReplicaSpec>> RereadReplicas(const std::string& path,
-                                                                      const UpstreamFlags& flags);
+// replica and no place to find some, or a native one.
+[[nodiscard]] Result<NamedReplicas> RereadReplicas(const std::string& path,
+                                                   const UpstreamFlags& flags);
 
 // Calls when a file's bytes have changed, or when somebody asks for it. It looks once a second; a
 // file that changes is left alone until it has been the same for that long, so that nobody reads

@@ -48,8 +48,9 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
   UpstreamFlags upstream;
-  std::vector<driver::ReplicaSpec> replicas;  // at least one: what is served
-  std::string fleet_file;                     // that names them; empty: flags do
+  std::vector<driver::ReplicaSpec> replicas;      // what is served; none where they are to be found
+  std::vector<fleet::DiscoverySpec> discoveries;  // where
+  std::string fleet_file;                         // that names them; empty: flags do
   std::vector<std::string> served_model_names;
   std::vector<std::string> api_keys;
   std::string keys_file;
@@ -68,7 +69,9 @@ struct ServeFlags {
   int shutdown_timeout_s = 30;
   int shutdown_settle_ms = 500;
 
-  bool native() const { return replicas.front().engine == driver::kNativeEngine; }
+  bool native() const {
+    return !replicas.empty() && replicas.front().engine == driver::kNativeEngine;
+  }
 };
 
 // What answers, and what the gateway knows of its model.
@@ -76,6 +79,7 @@ struct Served {
   std::unique_ptr<driver::EngineDriver> driver;
   fleet::FleetDriver* maybe_fleet = nullptr;  // the same, where it is one
   std::unique_ptr<fleet::Membership> membership;
+  std::unique_ptr<fleet::Discoveries> discoveries;
   std::vector<std::string> names;
   std::shared_ptr<metrics::Emitter> emitter;
   std::string about;    // of the ready line
@@ -178,7 +182,8 @@ Status RefuseNativeFlags(const ServeFlags& flags) {
       return Fail(Code::kInvalidArgument,
                   SourceOf(*option, was_typed) +
                       ": is for a model that is served here, and changes nothing in front of " +
-                      flags.replicas.front().url + "; leave it out, or give it to that engine",
+                      (flags.replicas.empty() ? "others" : flags.replicas.front().url) +
+                      "; leave it out, or give it to that engine",
                   "--upstream");
     }
   }
@@ -222,6 +227,7 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
                                      },
                                  .models_of = std::move(started.models_of)},
       flags.fleet_file.empty() ? "flags" : flags.fleet_file, flags.replicas);
+  served.discoveries = std::make_unique<fleet::Discoveries>(*served.membership);
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
@@ -233,7 +239,10 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
   served.about = "in front of " + started.urls;
   const std::string answering = std::to_string(started.answering) + " of " +
                                 std::to_string(started.count) + " upstreams answer";
-  if (started.answering == 0) {
+  if (started.count == 0) {
+    served.about = "in front of those that will be found";
+    served.why_not = "no upstream is known yet";
+  } else if (started.answering == 0) {
     served.why_not = answering + "; asking again every " +
                      std::to_string(started.probe_every_ms / kMsPerSecond) + " s";
   } else if (started.answering < started.count) {
@@ -458,11 +467,22 @@ gateway::GatewayOptions FrontOptions(const ServeFlags& flags, const Served& serv
           .maybe_membership = served.membership.get()};
 }
 
-void RereadFleetFile(const ServeFlags& flags, fleet::Membership& membership) {
+Status StartLogAs(const ServeFlags& flags) {
+  LogOptions log;
+  TRY_ASSIGN(log.level, ParseLogLevel(flags.log_level));
+  log.json = flags.log_format == "json";
+  log.file = flags.log_file;
+  log.async = true;
+  return StartLog(log);
+}
+
+void RereadFleetFile(const ServeFlags& flags, Served& served) {
+  fleet::Membership& membership = *served.membership;
   const std::string& path = flags.fleet_file;
   const auto reread = [&]() -> Status {
-    TRY_ASSIGN(std::vector<driver::ReplicaSpec> replicas, RereadReplicas(path, flags.upstream));
-    TRY_ASSIGN(const auto changes, membership.Set(path, std::move(replicas)));
+    TRY_ASSIGN(NamedReplicas named, RereadReplicas(path, flags.upstream));
+    TRY_ASSIGN(const auto changes, membership.Set(path, std::move(named.specs)));
+    served.discoveries->Set(std::move(named.discoveries));
     if (changes.empty()) {
       Log(LogLevel::kInfo, "{}: read again; the replicas are the same", path);
     }
@@ -481,6 +501,7 @@ Status Serve(ServeFlags flags, const Program& program) {
   TRY_ASSIGN(NamedReplicas named, NameReplicas(flags.upstream, flags.engine.model,
                                                flags.model_was_typed, program.maybe_file));
   flags.replicas = std::move(named.specs);
+  flags.discoveries = std::move(named.discoveries);
   if (named.from_file && !flags.native()) {
     flags.fleet_file = program.file_path;
   }
@@ -501,12 +522,7 @@ Status Serve(ServeFlags flags, const Program& program) {
       (stop.exchange(true) ? second_signal : first_signal).Set();
     }
   });
-  LogOptions log;
-  TRY_ASSIGN(log.level, ParseLogLevel(flags.log_level));
-  log.json = flags.log_format == "json";
-  log.file = flags.log_file;
-  log.async = true;
-  TRY(StartLog(log));
+  TRY(StartLogAs(flags));
   net::EventLoop loop;
   loop.Start("gateway");
   TRY(TryListening(loop, options));
@@ -532,10 +548,12 @@ Status Serve(ServeFlags flags, const Program& program) {
     PrintReady(flags, *server, served);
   }
   if (!flags.fleet_file.empty()) {
-    fleet_file.Start([&] { RereadFleetFile(flags, *served.membership); });
+    served.discoveries->Set(flags.discoveries);
+    fleet_file.Start([&] { RereadFleetFile(flags, served); });
   }
   first_signal.Wait();
   fleet_file.Stop();
+  served.discoveries.reset();
   ShutDown(flags, front, *served.driver, *server, second_signal);
   served.driver->Stop();
   loop.Stop();

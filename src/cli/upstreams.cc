@@ -368,12 +368,39 @@ Result<std::vector<driver::ReplicaSpec>> UpstreamSpecs(const UpstreamFlags& flag
   return specs;
 }
 
+namespace {
+
+// Where all replicas are to be found nobody is there yet to whom they could be given.
+Status RefuseFlagsOfOne(const UpstreamFlags& flags) {
+  const std::pair<const char*, bool> kGiven[] = {
+      {"--upstream-model", !flags.model.empty()},
+      {"--upstream-api-key", !flags.api_key.empty()},
+      {"--upstream-api-key-file", !flags.api_key_files.empty()},
+      {"--upstream-metrics-url", !flags.metrics_urls.empty()},
+      {"--upstream-kv-events", !flags.kv_events.empty()},
+      {"--upstream-data-parallel-rank", !flags.data_parallel_ranks.empty()}};
+  for (const auto& [flag, given] : kGiven) {
+    if (given) {
+      return Fail(Code::kInvalidArgument,
+                  std::string(flag) +
+                      ": is for upstreams that are named at the start, and the TOML file says only "
+                      "where some are found");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 void ApplyFlagsOfAll(const UpstreamFlags& flags, driver::ReplicaSpec& spec) {
   AddToList(spec.options, "allow_fields", flags.allowed_fields);
   AddToList(spec.options, "allow_headers", flags.allowed_headers);
 }
 
 Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::ReplicaSpec>& specs) {
+  if (specs.empty()) {
+    return RefuseFlagsOfOne(flags);
+  }
   if (!flags.model.empty()) {
     if (specs.size() > 1) {
       return Fail(

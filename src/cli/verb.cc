@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/printable.h"
 #include "cli/suggest.h"
+#include "fleet/discovery.h"
 #include "fleet/fleet_file.h"
 
 namespace fak::cli {
@@ -143,6 +144,7 @@ Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::A
   if (verb.get_parent() == nullptr) {
     std::vector<std::string> known = VerbNames(verb);
     known.emplace_back(fleet::kReplicaKey);
+    known.emplace_back(fleet::kDiscoverKey);
     TRY(RefuseUnknownKeys(file, known, "no verb of fak has that name"));
     return file;
   }

@@ -22,7 +22,6 @@ constexpr std::pair<std::string_view, std::string_view> kLists[] = {
 };
 
 Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
-  spec.options = Json::Object{};
   for (const auto& [key, option] : kLists) {
     TRY_ASSIGN(const auto texts, table.Strings(key));
     if (texts) {
@@ -50,28 +49,38 @@ Status ReadShare(const ConfigTable& table, driver::ReplicaSpec& spec) {
   return {};
 }
 
+// Nothing where the key is left out.
+Status ReadText(const ConfigTable& table, std::string_view key, std::string& text) {
+  TRY_ASSIGN(std::optional<std::string> given, table.String(key));
+  if (given && given->empty()) {
+    return Fail(table.ErrorAt(key, "is empty"));
+  }
+  text = std::move(given).value_or(std::move(text));
+  return {};
+}
+
 Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
   TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "weight", "max-concurrency",
                                "api-key-file", "metrics-urls", "kv-events", "data-parallel-rank",
                                "allow-fields", "allow-headers"}));
-  driver::ReplicaSpec spec;
-  const auto read = [&table](std::string_view key, std::string& text) -> Status {
-    TRY_ASSIGN(std::optional<std::string> given, table.String(key));
-    if (given && given->empty()) {
-      return Fail(table.ErrorAt(key, "is empty"));
-    }
-    text = std::move(given).value_or(std::move(text));
-    return {};
-  };
-  spec.engine = "auto";
-  TRY(read("name", spec.name));
-  TRY(read("engine", spec.engine));
-  TRY(read("url", spec.url));
-  TRY(read("model", spec.model));
+  TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplicaLike(table));
+  TRY(ReadText(table, "name", spec.name));
+  TRY(ReadText(table, "url", spec.url));
   TRY_ASSIGN(auto metrics_urls, table.Strings("metrics-urls"));
   spec.metrics_urls = std::move(metrics_urls).value_or(std::vector<std::string>());
+  return spec;
+}
+
+}  // namespace
+
+Result<driver::ReplicaSpec> ReadReplicaLike(const ConfigTable& table) {
+  driver::ReplicaSpec spec;
+  spec.engine = "auto";
+  spec.options = Json::Object{};
+  TRY(ReadText(table, "engine", spec.engine));
+  TRY(ReadText(table, "model", spec.model));
   std::string key_file;
-  TRY(read("api-key-file", key_file));
+  TRY(ReadText(table, "api-key-file", key_file));
   if (!key_file.empty()) {
     auto key = ReadKeyFile(key_file);
     if (!key) {
@@ -84,8 +93,7 @@ Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
   return spec;
 }
 
-// The place of the member that an error has as its field.
-Error AtKey(const ConfigTable& table, Error error) {
+Error AtReplicaKey(const ConfigTable& table, Error error) {
   if (error.detail.starts_with(error.field + ": ")) {
     error.detail.erase(0, error.field.size() + 2);
   }
@@ -93,8 +101,6 @@ Error AtKey(const ConfigTable& table, Error error) {
   std::replace(key.begin(), key.end(), '_', '-');
   return table.ErrorAt(key, error.detail);
 }
-
-}  // namespace
 
 Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
     const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete) {
@@ -107,7 +113,7 @@ Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
   for (const ConfigTable& table : tables) {
     TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplica(table));
     if (Status completed = complete(spec); !completed) {
-      return Fail(AtKey(table, std::move(completed).error()));
+      return Fail(AtReplicaKey(table, std::move(completed).error()));
     }
     if (tables.size() > 1 && spec.engine == driver::kNativeEngine) {
       return Fail(table.ErrorAt("engine", "a native replica has to be the only one"));

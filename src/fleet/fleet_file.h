@@ -34,4 +34,10 @@ inline constexpr std::string_view kReplicaKey = "replica";
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
     const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
 
+// What replicas that are found elsewhere have in common: of the keys above engine, model, weight,
+// max-concurrency, api-key-file, allow-fields and allow-headers. Others are the caller's.
+[[nodiscard]] Result<driver::ReplicaSpec> ReadReplicaLike(const ConfigTable& table);
+// An error of a replica, whose field is a member of its spec, at the place of that key.
+Error AtReplicaKey(const ConfigTable& table, Error error);
+
 }  // namespace fak::fleet

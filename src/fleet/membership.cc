@@ -17,13 +17,12 @@ auto FindNamed(List& list, std::string_view name) {
                       [name](const driver::ReplicaSpec& each) { return each.name == name; });
 }
 
-// But for its share.
+}  // namespace
+
 bool IsSameEngine(const driver::ReplicaSpec& a, const driver::ReplicaSpec& b) {
   return a.engine == b.engine && a.url == b.url && a.model == b.model && a.api_key == b.api_key &&
          a.metrics_urls == b.metrics_urls && a.options == b.options;
 }
-
-}  // namespace
 
 Membership::Membership(FleetDriver& fleet, driver::DriverFactory& factory, Options options,
                        std::string source, std::vector<driver::ReplicaSpec> present)
@@ -50,6 +49,17 @@ void Membership::NoteFailure(std::string_view source, const Error& error) {
   }
   ++heard.updates;
   heard.error = error.detail;
+}
+
+void Membership::Forget(std::string_view source) {
+  const std::lock_guard lock(mutex_);
+  Said said = said_;
+  std::erase_if(said.sources, [source](const auto& each) { return each.first == source; });
+  if (const auto changes = Apply(std::move(said)); !changes) {
+    Log(LogLevel::kWarning, "{}: what it had can't leave: {}", source, changes.error().detail);
+  }
+  const std::lock_guard heard_lock(heard_mutex_);
+  std::erase_if(heard_, [source](const SourceStatus& each) { return each.name == source; });
 }
 
 std::vector<Membership::SourceStatus> Membership::Sources() const {
@@ -116,8 +126,8 @@ std::vector<Membership::Wanted> Membership::Merged(const Said& said) {
     if (taken == all.end()) {
       all.push_back({spec, std::string(source)});
     } else if (taken->source != kFromOperator) {
-      Log(LogLevel::kWarning, "upstream {} of {} is passed over: {} has one of that name",
-          spec.name, source, taken->source);
+      Log(LogLevel::kDebug, "upstream {} of {} is passed over: {} has one of that name", spec.name,
+          source, taken->source);
     }
   };
   for (const driver::ReplicaSpec& spec : said.added) {

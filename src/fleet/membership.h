@@ -14,6 +14,9 @@
 
 namespace fak::fleet {
 
+// But for its name and its share.
+bool IsSameEngine(const driver::ReplicaSpec& a, const driver::ReplicaSpec& b);
+
 // The source of what an operator added.
 inline constexpr std::string_view kFromOperator = "api";
 
@@ -36,6 +39,11 @@ class Membership {
   Membership(FleetDriver& fleet, driver::DriverFactory& factory, Options options,
              std::string source, std::vector<driver::ReplicaSpec> present);
 
+  // Whether it can be a replica of this fleet; fills in what was left out. Any thread.
+  [[nodiscard]] Status Complete(driver::ReplicaSpec& replica) const {
+    return options_.complete(replica);
+  }
+
   struct Changes {  // by name
     std::vector<std::string> added;
     std::vector<std::string> removed;
@@ -57,6 +65,8 @@ class Membership {
 
   // It couldn't be asked, or what it said can't be: what it had stays.
   void NoteFailure(std::string_view source, const Error& error);
+  // A source that says nothing any more: what it had leaves.
+  void Forget(std::string_view source);
   // In the order in which they were heard of. Doesn't block.
   std::vector<SourceStatus> Sources() const;
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -19,8 +20,7 @@ class FleetCase(unittest.TestCase):
     def setUp(self):
         self.replicas = {name: self.start_replica() for name in "ab"}
         self.front = self.start_front()
-        self.reference = Outcome(self.front.address, stream=False).text
-        self.assertTrue(self.reference)
+        self.learn_reference()
 
     def start_replica(self):
         replica = Server()
@@ -49,6 +49,22 @@ class FleetCase(unittest.TestCase):
             file.write(text)
         self.addCleanup(os.remove, path)
         return path
+
+    def write(self, text):
+        """As the fleet file, in one step."""
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(self.path + ".new", self.path)
+
+    def hang_up(self):
+        os.kill(self.front.process.pid, signal.SIGHUP)
+
+    def wait_names(self, names):
+        eventually(lambda: self.names() == names, f"the fleet is {names}")
+
+    def learn_reference(self):
+        self.reference = Outcome(self.front.address, stream=False).text
+        self.assertTrue(self.reference)
 
     def names(self):
         return [each["name"] for each in self.front.fleet()["replicas"]]

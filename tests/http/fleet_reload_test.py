@@ -1,9 +1,5 @@
 """The fleet file is read again, on SIGHUP and when it has changed, and no stream notices."""
 
-import json
-import os
-import signal
-import tempfile
 import threading
 import unittest
 
@@ -16,17 +12,14 @@ from tiny_server import FAK, Front, eventually
 class FileFront(Front):
     """In front of what a fleet file names."""
 
-    def __init__(self, path, *flags):
+    def __init__(self, path, *flags, ready=True):
         self._clients = []
-        Serving.__init__(self, FAK, "--config", path, "--log-format", "json", *flags)
+        Serving.__init__(self, FAK, "--config", path, "--log-format", "json", *flags, ready=ready)
 
 
 class Reload(fleet_changes_test.FleetCase):
     def start_front(self):
-        handle, self.path = tempfile.mkstemp(suffix=".toml")
-        os.close(handle)
-        self.addCleanup(os.remove, self.path)
-        self.write(self.table("a") + self.table("b"))
+        self.path = self.file(self.table("a") + self.table("b"))
         front = FileFront(self.path, "--routing-policy", "round_robin")
         self.addCleanup(front.__exit__)
         return front
@@ -35,20 +28,9 @@ class Reload(fleet_changes_test.FleetCase):
         url = f"http://127.0.0.1:{self.replicas[name].port}"
         return f'[[replica]]\nname = "{name}"\nengine = "fak"\nurl = "{url}"\n{more}'
 
-    def write(self, text):
-        with open(self.path + ".new", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(self.path + ".new", self.path)
-
-    def hang_up(self):
-        os.kill(self.front.process.pid, signal.SIGHUP)
-
     def source(self):
         [source] = self.front.fleet()["sources"]
         return source
-
-    def wait_names(self, names):
-        eventually(lambda: self.names() == names, f"the fleet is {names}")
 
     def test_on_a_signal_and_when_it_changes(self):
         self.assertEqual((self.source()["name"], self.source()["replicas"]), (self.path, 2))
