@@ -117,8 +117,18 @@ void JsonView::FindEach(std::span<const std::string_view> keys, std::span<JsonVi
   if (!on_tape_ || ElementAt(place_).get_object().get(object)) {
     return;
   }
+  uint64_t sizes = 0;  // of the keys, a bit each: most members differ in that already
+  const auto bit_of = [](std::string_view key) {
+    return uint64_t{1} << std::min<size_t>(key.size(), 63);
+  };
+  for (const std::string_view key : keys) {
+    sizes |= bit_of(key);
+  }
   for (auto member = object.begin(); member != object.end(); ++member) {
     const std::string_view key = member.key();
+    if ((sizes & bit_of(key)) == 0) {
+      continue;
+    }
     for (size_t i = 0; i < keys.size(); ++i) {
       if (keys[i] == key) {
         found[i] = JsonView(std::bit_cast<Place>(member.value()));

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/function_ref.h"
-#include "base/json_view.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "ride/answer_document.h"
 #include "wire/event.h"
 #include "wire/turn.h"
 
@@ -26,9 +26,9 @@ class AnswerReader {
   // Whether an answer may be a list of documents.
   virtual bool takes_lists() const { return false; }
   // What an event or answer says. An error ends the answer with it.
-  [[nodiscard]] virtual Status Take(const JsonView& document, Emit emit) = 0;
+  [[nodiscard]] virtual Status Take(const AnswerDocument& document, Emit emit) = 0;
   // A document that only carries usage, which a client that didn't ask for it must not see.
-  virtual bool IsUsageOnly(const JsonView&) const { return false; }
+  virtual bool IsUsageOnly(const AnswerDocument&) const { return false; }
   // Whether everything that began has ended as this wire says. If not, the answer was cut.
   virtual bool complete() const = 0;
   // Choices that began, finished or not.

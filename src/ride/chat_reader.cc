@@ -37,7 +37,8 @@ int32_t CachedByTimings(const JsonView& document) {
 }
 
 // Says nothing where the engine says nonsense: what isn't known isn't 0.
-void Report(const JsonView& document, const JsonView& usage, AnswerReader::Emit emit) {
+void Report(const AnswerDocument& document, AnswerReader::Emit emit) {
+  const JsonView usage = ObjectOf(document.usage);
   if (!usage || IsNonsense(usage, "prompt_tokens") || IsNonsense(usage, "completion_tokens")) {
     return;
   }
@@ -46,7 +47,7 @@ void Report(const JsonView& document, const JsonView& usage, AnswerReader::Emit 
   out.completion_tokens = CountAt(usage, "completion_tokens", 0);
   out.cached_tokens = CountAt(ObjectAt(usage, "prompt_tokens_details"), "cached_tokens", -1);
   if (out.cached_tokens < 0) {
-    out.cached_tokens = CachedByTimings(document);
+    out.cached_tokens = CachedByTimings(document.whole);
   }
   if (out.cached_tokens > out.prompt_tokens) {
     out.cached_tokens = -1;
@@ -60,18 +61,16 @@ class ChatReader final : public AnswerReader {
  public:
   explicit ChatReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const JsonView& document, Emit emit) override {
-    const auto [choices, usage] = document.FindEach({"choices", "usage"});
-    for (const JsonView choice : ArrayOf(choices)) {
+  Status Take(const AnswerDocument& document, Emit emit) override {
+    for (const JsonView choice : ArrayOf(document.choices)) {
       TRY(TakeChoice(choice, emit));
     }
-    Report(document, ObjectOf(usage), emit);
+    Report(document, emit);
     return {};
   }
 
-  bool IsUsageOnly(const JsonView& document) const override {
-    const auto [choices, usage] = document.FindEach({"choices", "usage"});
-    return ArrayOf(choices).empty() && usage.is_object();
+  bool IsUsageOnly(const AnswerDocument& document) const override {
+    return ArrayOf(document.choices).empty() && document.usage.is_object();
   }
 
   bool complete() const override {
@@ -141,9 +140,9 @@ class DocumentReader final : public AnswerReader {
  public:
   explicit DocumentReader(std::string_view member) : member_(member) {}
 
-  Status Take(const JsonView& document, Emit emit) override {
-    complete_ = static_cast<bool>(document.Find(member_));
-    Report(document, ObjectAt(document, "usage"), emit);
+  Status Take(const AnswerDocument& document, Emit emit) override {
+    complete_ = static_cast<bool>(document.whole.Find(member_));
+    Report(document, emit);
     return {};
   }
   bool complete() const override { return complete_; }

@@ -31,7 +31,8 @@ class GenerateReader final : public AnswerReader {
  public:
   bool takes_lists() const override { return true; }
 
-  Status Take(const JsonView& document, Emit emit) override {
+  Status Take(const AnswerDocument& answer, Emit emit) override {
+    const JsonView& document = answer.whole;
     if (!document.is_array()) {
       return TakeOne(document, IndexOf(document), emit);
     }

@@ -24,11 +24,12 @@ class MessagesReader final : public AnswerReader {
  public:
   explicit MessagesReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const JsonView& document, Emit emit) override {
+  Status Take(const AnswerDocument& answer, Emit emit) override {
+    const JsonView& document = answer.whole;
     if (!streamed_) {
       return TakeMessage(document, emit);
     }
-    const std::string_view type = document.Find("type").string();
+    const std::string_view type = answer.type.string();
     if (type == "message_start") {
       TakeUsage(ObjectAt(ObjectAt(document, "message"), "usage"));
     } else if (type == "content_block_start") {
@@ -39,7 +40,7 @@ class MessagesReader final : public AnswerReader {
     } else if (type == "content_block_delta") {
       TakeDelta(ObjectAt(document, "delta"), emit);
     } else if (type == "message_delta") {
-      TakeUsage(ObjectAt(document, "usage"));
+      TakeUsage(ObjectOf(answer.usage));
       TakeStop(ObjectAt(document, "delta"), emit);
     } else if (type == "message_stop") {
       emit(wire::UsageReport{usage_});

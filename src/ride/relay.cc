@@ -11,8 +11,8 @@ namespace fak::ride {
 namespace {
 
 // Of its "event:" line, or of its document where a server leaves the line out.
-std::string EventName(std::string_view given, const JsonView& document) {
-  const std::string_view name = given.empty() ? document.Find("type").string() : given;
+std::string EventName(std::string_view given, const AnswerDocument& document) {
+  const std::string_view name = given.empty() ? document.type.string() : given;
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
   });
@@ -89,13 +89,14 @@ void Relay::TakeWhole() {
   TakeDocument(*document, body_, {});
 }
 
-void Relay::TakeDocument(const JsonView& document, std::string_view raw, std::string_view type) {
-  if (!document.is_object() && !(document.is_array() && reader_->takes_lists())) {
+void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::string_view type) {
+  if (!whole.is_object() && !(whole.is_array() && reader_->takes_lists())) {
     Fail({Code::kUpstreamError, "the upstream sent a document that is no object"});
     return;
   }
+  const AnswerDocument document(whole);
   if (IsErrorDocument(document)) {
-    Fail(ErrorUnder200(document.Copy(), raw, options_.key));
+    Fail(ErrorUnder200(whole.Copy(), raw, options_.key));
     return;
   }
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
@@ -119,7 +120,7 @@ void Relay::Finish() {
   if (options_.streamed) {
     splitter_.Finish([this](const wire::SseEvent& event) { TakeEvent(event); });
     if (const auto document = has_event_ ? Json() : ParseJson(body_).value_or(Json());
-        IsErrorDocument(document)) {
+        IsErrorDocument(AnswerDocument(document))) {
       Fail(ErrorUnder200(document, body_, options_.key));
     }
   } else {

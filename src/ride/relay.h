@@ -53,7 +53,7 @@ class Relay {
 
  private:
   void TakeEvent(const wire::SseEvent& event);
-  void TakeDocument(const JsonView& document, std::string_view raw, std::string_view type);
+  void TakeDocument(const JsonView& whole, std::string_view raw, std::string_view type);
   void TakeWhole();
   // Nothing more is to come.
   void Conclude();

@@ -11,11 +11,12 @@ class ResponsesReader final : public AnswerReader {
  public:
   explicit ResponsesReader(bool streamed) : streamed_(streamed) {}
 
-  Status Take(const JsonView& document, Emit emit) override {
+  Status Take(const AnswerDocument& answer, Emit emit) override {
+    const JsonView& document = answer.whole;
     if (!streamed_) {
       return TakeResponse(document, true, emit);
     }
-    const std::string_view type = document.Find("type").string();
+    const std::string_view type = answer.type.string();
     if (type == "response.output_text.delta" || type == "response.refusal.delta") {
       emit(wire::TextDelta{0, StringAt(document, "delta"), {}, {}});
     } else if (type == "response.reasoning_text.delta" ||

@@ -139,14 +139,13 @@ Error UpstreamError(int status, std::string_view body, std::string_view key) {
   return Make(status, document ? Read(*document) : Said{}, body, key);
 }
 
-bool IsErrorDocument(const JsonView& document) {
-  const auto [error, said_object, type] = document.FindEach({"error", "object", "type"});
-  const std::string_view object = said_object.string();
-  if (error && !error.is_null()) {
+bool IsErrorDocument(const AnswerDocument& document) {
+  const std::string_view object = document.object.string();
+  if (document.error && !document.error.is_null()) {
     // A response of the Responses surface has an "error" of its own beside its status.
     return object != "response";
   }
-  return object == "error" || type.string() == "error";
+  return object == "error" || document.type.string() == "error";
 }
 
 Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key) {

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "base/json_view.h"
 #include "base/result.h"
+#include "ride/answer_document.h"
 
 namespace fak::ride {
 
@@ -30,7 +30,7 @@ namespace fak::ride {
 Error UpstreamError(int status, std::string_view body, std::string_view key = {});
 
 // Whether a document that came under status 200 is an error all the same, and then which.
-bool IsErrorDocument(const JsonView& document);
+bool IsErrorDocument(const AnswerDocument& document);
 Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view key = {});
 
 // An upstream's text with our key there, as it is and as JSON may write it, replaced by

@@ -104,7 +104,7 @@ TEST(UpstreamError, ShowsNoMoreThanTheBeginningOfWhatItCantRead) {
 TEST(ErrorUnder200, TakesTheStatusThatTheFrameNames) {
   const auto read = [](const char* text) {
     const Json document = *ParseJson(text);
-    EXPECT_TRUE(IsErrorDocument(document)) << text;
+    EXPECT_TRUE(IsErrorDocument(AnswerDocument(document))) << text;
     return ErrorUnder200(document, text);
   };
   EXPECT_EQ(read(R"({"error":{"message":"Service temporarily unavailable","code":503}})").code,
@@ -122,7 +122,7 @@ TEST(ErrorUnder200, TakesTheStatusThatTheFrameNames) {
 TEST(IsErrorDocument, TakesAnswersForWhatTheyAre) {
   for (const char* text : {R"({"error":null,"choices":[]})", R"({"object":"response","error":{}})",
                            R"({"type":"message"})", "{}", "[]", "3"}) {
-    EXPECT_FALSE(IsErrorDocument(*ParseJson(text))) << text;
+    EXPECT_FALSE(IsErrorDocument(AnswerDocument(*ParseJson(text)))) << text;
   }
 }
 
