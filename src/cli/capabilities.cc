@@ -50,8 +50,7 @@ constexpr std::array kCapabilities = {
                "synthetic loads, traces, sweeps, comparisons; no receipts and HTML reports yet"},
     Capability{
         "fleet: routing, health, failover", State::kPartial, "ctest -R '(unit|http).fleet'",
-        "replicas by flags, a fleet file that is read again when it changes, DNS, or fak fleet "
-        "add"},
+        "replicas by flags, a fleet file, DNS, etcd, Kubernetes (a stand-in of it), fak fleet add"},
     Capability{"routing policies beside SGLang's", State::kShipped,
                "fak bench route --trace tests/sim/traces/mooncake_1000.jsonl",
                "a simulated fleet, the routing code of production"},

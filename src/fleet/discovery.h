@@ -20,13 +20,17 @@ inline constexpr size_t kDiscoveriesMax = 16;
 
 // Where replicas are found, and what those are like.
 struct DiscoverySpec {
-  enum class Kind : uint8_t { kDnsAddresses, kDnsServices };
+  enum class Kind : uint8_t { kDnsAddresses, kDnsServices, kEtcd, kKubernetes };
   Kind kind = Kind::kDnsAddresses;
-  std::string source = {};        // "dns vllm.example": for people, and no other's
-  std::string name = {};          // that is looked up
-  std::string server = {};        // of DNS, instead of the system's
-  uint16_t port = 0;              // of replicas, where what is found doesn't say it
-  bool tls = false;               // replicas are https
+  std::string source = {};      // "dns vllm.example": for people, and no other's
+  std::string name = {};        // that is looked up; kEtcd: its URL; kKubernetes: NAMESPACE/SERVICE
+  std::string prefix = {};      // kEtcd: of the keys
+  std::string token_file = {};  // kKubernetes: its first line; empty: none
+  std::string port_name = {};   // kKubernetes: of the service's; empty: the first
+  std::string ca_file = {};     // to trust there instead of the system's
+  std::string server = {};      // of DNS, instead of the system's; kKubernetes: the API's URL
+  uint16_t port = 0;            // of replicas, where what is found doesn't say it
+  bool tls = false;             // replicas are https
   driver::ReplicaSpec like = {};  // but for name and URL
 
   bool operator==(const DiscoverySpec& other) const;
@@ -41,9 +45,17 @@ struct DiscoverySpec {
 // and in both
 //   dns-server = "10.0.0.2:53"       # default: the system's
 //   tls = true                       # replicas are https; default: false
-// and for all replicas that are found there: engine, model, weight, max-concurrency, api-key-file,
-// allow-fields, allow-headers, as of a [[replica]]. `complete` as of ReadReplicas(), and so are
-// errors. kInvalidArgument also: two of the same.
+//   [[discover]]
+//   etcd = "http://10.0.0.9:2379"    # a replica a key, as of replica_json.h, named by the rest of
+//   it prefix = "/fak/replicas/"        # this is the default ca-file = "/etc/fak/etcd.pem"
+//   [[discover]]
+//   kubernetes = "default/vllm"      # a replica each endpoint of this service that is ready
+//   kubernetes-api = "https://..."   # default, with the next two: those of the pod that fak runs
+//   in token-file = "..." ca-file = "..." port-name = "http"               # default: the first tls
+//   = true
+// and for all replicas that DNS and Kubernetes find: engine, model, weight, max-concurrency,
+// api-key-file, allow-fields, allow-headers, as of a [[replica]]. `complete` as of ReadReplicas(),
+// and so are errors. kInvalidArgument also: two of the same.
 [[nodiscard]] Result<std::vector<DiscoverySpec>> ReadDiscoveries(
     const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
 
@@ -70,6 +82,10 @@ class Discoveries {
 namespace internal {
 // discovery_dns.cc
 std::unique_ptr<Discovery> StartDns(DiscoverySpec spec, Membership& membership);
+// discovery_etcd.cc
+std::unique_ptr<Discovery> StartEtcd(DiscoverySpec spec, Membership& membership);
+// discovery_kubernetes.cc
+std::unique_ptr<Discovery> StartKubernetes(DiscoverySpec spec, Membership& membership);
 }  // namespace internal
 
 }  // namespace fak::fleet

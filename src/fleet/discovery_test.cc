@@ -28,9 +28,12 @@ TEST(ReadDiscoveries, TakesEveryKey) {
   const auto specs = Read(
       "[[discover]]\ndns = \"v.example\"\nport = 8000\ndns-server = \"10.0.0.2\"\ntls = true\n"
       "engine = \"vllm\"\nmodel = \"m\"\nweight = 2\nmax-concurrency = 8\nallow-fields = [\"x\"]\n"
-      "[[discover]]\ndns-services = \"_h._tcp.v\"\ndns-server = \"10.0.0.2:5353\"\n");
+      "[[discover]]\ndns-services = \"_h._tcp.v\"\ndns-server = \"10.0.0.2:5353\"\n"
+      "[[discover]]\netcd = \"http://e:2379\"\nca-file = \"x.pem\"\n"
+      "[[discover]]\nkubernetes = \"n/s\"\nkubernetes-api = \"http://k\"\ntoken-file = \"t\"\n"
+      "port-name = \"http\"\nmodel = \"m\"\n");
   ASSERT_TRUE(specs) << specs.error().detail;
-  ASSERT_EQ(specs->size(), 2u);
+  ASSERT_EQ(specs->size(), 4u);
   const DiscoverySpec& a = specs->front();
   EXPECT_EQ(a.kind, DiscoverySpec::Kind::kDnsAddresses);
   EXPECT_EQ(a.source, "dns v.example:8000");
@@ -43,11 +46,23 @@ TEST(ReadDiscoveries, TakesEveryKey) {
   EXPECT_EQ(a.like.weight, 2);
   EXPECT_EQ(a.like.max_concurrency, 8);
   EXPECT_EQ(a.like.options.Dump(), R"({"allow_fields":["x"]})");
-  const DiscoverySpec& b = specs->back();
+  const DiscoverySpec& b = (*specs)[1];
   EXPECT_EQ(b.kind, DiscoverySpec::Kind::kDnsServices);
   EXPECT_EQ(b.source, "dns-services _h._tcp.v");
   EXPECT_FALSE(b.tls);
   EXPECT_EQ(b.like.engine, "auto");
+  const DiscoverySpec& c = (*specs)[2];
+  EXPECT_EQ(c.kind, DiscoverySpec::Kind::kEtcd);
+  EXPECT_EQ(c.source, "etcd http://e:2379 /fak/replicas/");
+  EXPECT_EQ(c.ca_file, "x.pem");
+  const DiscoverySpec& d = specs->back();
+  EXPECT_EQ(d.kind, DiscoverySpec::Kind::kKubernetes);
+  EXPECT_EQ(d.source, "kubernetes n/s");
+  EXPECT_EQ(d.server, "http://k");
+  EXPECT_EQ(d.token_file, "t");
+  EXPECT_EQ(d.ca_file, "");
+  EXPECT_EQ(d.port_name, "http");
+  EXPECT_EQ(d.like.model, "m");
   EXPECT_TRUE(a == a);
   EXPECT_FALSE(a == b);
   DiscoverySpec other = a;
@@ -71,6 +86,14 @@ TEST(ReadDiscoveries, SaysWhereItIsWrong) {
        "f.toml:4:10: discover[0].engine: no engine tgi"},
       {"[[discover]]\ndns = \"x\"\nport = 1\nengine = \"native\"\n",
        "f.toml:4:10: discover[0].engine: a model that is served here"},
+      {"[[discover]]\nkubernetes = \"n\"\n", "f.toml:2:14: discover[0].kubernetes: must be"},
+      {"[[discover]]\nkubernetes = \"n/../s\"\n", "f.toml:2:14: discover[0].kubernetes: must be"},
+      {"[[discover]]\nkubernetes = \"n/s\"\nkubernetes-api = \"k\"\n",
+       "f.toml:3:18: discover[0].kubernetes-api: "},
+      {"[[discover]]\netcd = \"e:2379\"\n", "f.toml:2:8: discover[0].etcd: "},
+      {"[[discover]]\netcd = \"http://e\"\nport = 1\n", "f.toml:3:8: discover[0].port: "},
+      {"[[discover]]\netcd = \"http://e\"\nprefix = \"\"\n",
+       "f.toml:3:10: discover[0].prefix: is empty"},
       {"[[discover]]\ndns = \"x\"\nport = 1\n[[discover]]\ndns = \"x\"\nport = 1\n",
        "f.toml:5:7: discover[1].dns: there is another dns x:1"},
   };

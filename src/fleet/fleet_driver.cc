@@ -259,6 +259,12 @@ void FleetDriver::SetShare(std::string_view name, double weight, int32_t max_con
   }
 }
 
+void FleetDriver::SetDoubt(std::string_view name, std::string why) {
+  if (const auto replica = dispatcher_.replicas()->Find(name)) {
+    replica->SetDoubt(std::move(why));
+  }
+}
+
 std::shared_ptr<const text::ModelCard> FleetDriver::maybe_card() const {
   const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
   return replicas->list.size() == 1 ? replicas->list.front()->driver().maybe_card() : nullptr;

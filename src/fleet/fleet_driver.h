@@ -91,6 +91,8 @@ class FleetDriver final : public driver::EngineDriver,
   [[nodiscard]] Status RemoveReplica(std::string_view name);
   // As of ReplicaOptions; nothing where nobody is called that.
   void SetShare(std::string_view name, double weight, int32_t max_concurrency);
+  // It is suspect at best, for this reason; empty: no more. Nothing where nobody is called that.
+  void SetDoubt(std::string_view name, std::string why);
   // A replica that drains gets no new request, and ends those that it has. kNotFound: nobody is
   // called that.
   [[nodiscard]] Status DrainReplica(std::string_view name) {

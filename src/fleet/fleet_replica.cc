@@ -158,6 +158,11 @@ bool FleetReplica::draining() const {
   return health_.draining();
 }
 
+void FleetReplica::SetDoubt(std::string why) {
+  const std::lock_guard lock(mutex_);
+  health_.SetDoubt(std::move(why));
+}
+
 void FleetReplica::SetLeaving() {
   const std::lock_guard lock(mutex_);
   leaving_ = true;

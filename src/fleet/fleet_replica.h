@@ -94,6 +94,8 @@ class FleetReplica {
 
   void SetDraining(bool draining);
   bool draining() const;
+  // As of ReplicaHealth.
+  void SetDoubt(std::string why);
   // It was taken out of the fleet: it drains for good.
   void SetLeaving();
   // What tells it from its fellows in speed; out: it gets no requests just now.

@@ -51,6 +51,16 @@ void Membership::NoteFailure(std::string_view source, const Error& error) {
   heard.error = error.detail;
 }
 
+void Membership::Doubt(std::string_view source, std::string_view name, std::string why) {
+  const std::lock_guard lock(mutex_);
+  const bool its = std::any_of(present_.begin(), present_.end(), [&](const Wanted& each) {
+    return each.spec.name == name && each.source == source;
+  });
+  if (its) {
+    fleet_.SetDoubt(name, std::move(why));
+  }
+}
+
 void Membership::Forget(std::string_view source) {
   const std::lock_guard lock(mutex_);
   Said said = said_;

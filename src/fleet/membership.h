@@ -63,6 +63,9 @@ class Membership {
   [[nodiscard]] Result<Changes> Set(std::string_view source,
                                     std::vector<driver::ReplicaSpec> replicas);
 
+  // A source that isn't sure any more whether one of its replicas is there: it gets requests where
+  // nobody better is left. Empty: it is. Nothing where the name is another source's.
+  void Doubt(std::string_view source, std::string_view name, std::string why);
   // It couldn't be asked, or what it said can't be: what it had stays.
   void NoteFailure(std::string_view source, const Error& error);
   // A source that says nothing any more: what it had leaves.

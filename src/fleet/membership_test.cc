@@ -161,6 +161,20 @@ TEST_F(MembershipTest, TellsOfItsSources) {
   EXPECT_EQ(sources[0].error, "");
 }
 
+TEST_F(MembershipTest, ASourceMayDoubtItsOwn) {
+  membership_->Doubt("file", "a", "its lease is lost");
+  membership_->Doubt("dns", "b", "another's");
+  fleet_->Tick();
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kSuspect);
+  EXPECT_EQ(StatusOf(0).why, "its lease is lost");
+  EXPECT_EQ(StatusOf(1).state, ReplicaState::kHealthy);
+  const auto asked = Ask("1");
+  EXPECT_EQ(asked->workers(), std::vector<std::string>{"b"});
+  b().Answer();
+  membership_->Doubt("file", "a", "");
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kHealthy);
+}
+
 TEST_F(MembershipTest, RefusesWhatCannotBe) {
   EXPECT_EQ(membership_->Add(Spec("a")).error().code, Code::kAlreadyExists);
   EXPECT_EQ(membership_->Add(Spec("c", "bad")).error().code, Code::kInvalidArgument);

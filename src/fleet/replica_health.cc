@@ -86,7 +86,7 @@ ReplicaState ReplicaHealth::StateAt(int64_t now_ns) const {
     return ReplicaState::kDown;
   }
   const bool troubled = trouble_ns_ >= 0 && now_ns - trouble_ns_ < options_.up_after_ms * kNsPerMs;
-  return !ready_ || troubled || EjectedAt(now_ns) ||
+  return !ready_ || troubled || EjectedAt(now_ns) || !doubt_.empty() ||
                  breaker_.StateAt(now_ns) == BreakerState::kHalfOpen
              ? ReplicaState::kSuspect
              : ReplicaState::kHealthy;
@@ -121,6 +121,9 @@ std::string ReplicaHealth::WhyAt(int64_t now_ns) const {
   }
   if (EjectedAt(now_ns)) {
     return why_ejected_;
+  }
+  if (!doubt_.empty()) {
+    return doubt_;
   }
   if (WaitsAt(now_ns)) {
     return "it asked to be left alone for a while";

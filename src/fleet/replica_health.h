@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fleet/circuit_breaker.h"
 
@@ -31,7 +32,7 @@ enum class Tier : uint8_t {
 // while it is busy with a long prompt.
 //
 //   joining  -- ready -->  healthy
-//   healthy  -- not ready, or two failures in a row, or ejected -->  suspect
+//   healthy  -- not ready, or two failures in a row, ejected, or doubted -->  suspect
 //   suspect  -- not ready for down_after_ms without any progress, or its breaker opens -->  down
 //   suspect  -- ready and without a failure for up_after_ms -->  healthy
 //   down     -- ready again, or its breaker half open -->  suspect
@@ -64,6 +65,8 @@ class ReplicaHealth {
   // Out, as one that is much slower than its fellows.
   void Eject(int64_t now_ns, int64_t for_ms, std::string why);
   void SetDraining(bool draining) { draining_ = draining; }
+  // Somebody who should know isn't sure that it is there: it is suspect at best. Empty: he is.
+  void SetDoubt(std::string why) { doubt_ = std::move(why); }
 
   ReplicaState StateAt(int64_t now_ns) const;
   Tier TierAt(int64_t now_ns) const;
@@ -85,6 +88,7 @@ class ReplicaHealth {
   CircuitBreaker breaker_;
   bool joined_ = false;
   bool draining_ = false;
+  std::string doubt_;
   bool ready_ = false;
   std::string why_not_;
   int64_t not_ready_since_ns_ = 0;  // valid while it isn't
