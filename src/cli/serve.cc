@@ -552,9 +552,10 @@ Status Serve(ServeFlags flags, const Program& program) {
     fleet_file.Start([&] { RereadFleetFile(flags, served); });
   }
   first_signal.Wait();
+  ShutDown(flags, front, *served.driver, *server, second_signal);
+  // Only now: they may wait for a name server that doesn't answer.
   fleet_file.Stop();
   served.discoveries.reset();
-  ShutDown(flags, front, *served.driver, *server, second_signal);
   served.driver->Stop();
   loop.Stop();
   StopLog();

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -134,9 +135,11 @@ struct Found {
   std::string ListInWords() const { return driver->name() + " lists " + Join(models, ", "); }
 };
 
-Found Find(ride::UpstreamDriver& driver, const driver::ReplicaSpec& spec) {
-  constexpr int kWaitMs = 3000;
-  const auto probed = driver.WaitForProbe(kWaitMs);
+Found Find(ride::UpstreamDriver& driver, const driver::ReplicaSpec& spec,
+           std::chrono::steady_clock::time_point until) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      until - std::chrono::steady_clock::now());
+  const auto probed = driver.WaitForProbe(std::max(0, static_cast<int>(left.count())));
   if (!probed || !driver.Load().ready) {
     if (!probed && probed.error().code == Code::kDeadlineExceeded) {  // else the log has it
       std::fprintf(stderr, "%s (%s)\n", Printable(probed.error().detail).c_str(), spec.url.c_str());
@@ -438,9 +441,10 @@ Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& 
   TRY(started.driver->Start());
   started.count = specs.size();
   std::vector<Found> found;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);  // for all of them
   for (size_t i = 0; i < specs.size(); ++i) {
     started.urls += (i == 0 ? "" : ", ") + specs[i].url;
-    found.push_back(Find(*upstreams[i], specs[i]));
+    found.push_back(Find(*upstreams[i], specs[i], until));
     if (found.back().maybe_endpoint != nullptr) {
       ++started.answering;
     }

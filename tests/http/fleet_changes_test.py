@@ -4,9 +4,11 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import fleet_test
@@ -177,6 +179,20 @@ class Changes(FleetCase):
         self.assertEqual([each["attempts"] for each in after["replicas"]],
                          [each["attempts"] for each in before["replicas"]])
         self.assertEqual(self.route(), "b")
+
+    def test_a_start_waits_for_all_that_are_silent_together(self):
+        def seconds(count):
+            listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+            began = time.monotonic()
+            front = Front([self.upstream("a")] + [
+                f"s{i}=openai+http://127.0.0.1:{each.getsockname()[1]}" for i, each in enumerate(listeners)])
+            took = time.monotonic() - began
+            front.__exit__()
+            for each in listeners:
+                each.close()
+            return took
+
+        self.assertLess(seconds(6), 3 * seconds(1))
 
     def test_the_rows_of_one_that_left_are_gone(self):
         self.assertEqual(self.routes(), {"a", "b"})
