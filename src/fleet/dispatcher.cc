@@ -376,7 +376,8 @@ Status Dispatcher::SetDraining(std::string_view name, bool draining) {
 
 void Dispatcher::Tick() {
   const int64_t now_ns = clock_.NowNs();
-  for (const auto& replica : roster_.Now()->list) {
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  for (const auto& replica : replicas->list) {
     if (const auto change = replica->TakeChange(now_ns)) {
       const bool well = change->now == ReplicaState::kHealthy;
       Log(well ? LogLevel::kInfo : LogLevel::kWarning, "upstream {}: {}, was {}{}{}",
@@ -431,7 +432,8 @@ void Dispatcher::LeaveGone(int64_t now_ns) {
 
 bool Dispatcher::InPanic(int64_t now_ns) const {
   bool any_down = false;
-  for (const auto& replica : roster_.Now()->list) {
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  for (const auto& replica : replicas->list) {
     const FleetReplica::Seen seen = replica->Look(now_ns);
     if (seen.tier < Tier::kLast) {
       return false;
