@@ -14,6 +14,16 @@
 
 namespace fak::tensor::cuda {
 
+namespace {
+
+std::span<const BlockId> UsedBlocks(const SequenceRows& sequence, uint32_t block_size) {
+  const uint32_t last_position = sequence.first_position + sequence.rows - 1;
+  return sequence.blocks.first(
+      std::min<size_t>(sequence.blocks.size(), last_position / block_size + 1));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Executable>> CudaExecutable::Make(Device& device, Program program,
                                                          const StepLimits& limits) {
   WorkspaceLayout layout = LayOutWorkspace(program, limits);
@@ -109,28 +119,33 @@ void CudaExecutable::PutRows(const StepInput& step) {
   row_sequences_.clear();
   row_positions_.clear();
   std::vector<uint32_t> tables;
-  std::vector<uint32_t> blocks;
+  size_t blocks = 0;
   last_position_ = 0;
-  const uint32_t block_size = device_.kv.spec().block_size;
   for (uint32_t s = 0; s < step.sequences.size(); ++s) {
     const SequenceRows& sequence = step.sequences[s];
-    const auto first = static_cast<uint32_t>(blocks.size());
     for (uint32_t i = 0; i < sequence.rows; ++i) {
       row_sequences_.push_back(s);
       row_positions_.push_back(sequence.first_position + i);
-      tables.push_back(first);
+      tables.push_back(static_cast<uint32_t>(blocks));
     }
     last_position_ = std::max(last_position_, row_positions_.back());
-    const size_t used =
-        std::min<size_t>(sequence.blocks.size(), row_positions_.back() / block_size + 1);
-    for (const BlockId block : sequence.blocks.first(used)) {
-      blocks.push_back(static_cast<uint32_t>(block));
-    }
+    blocks += UsedBlocks(sequence, device_.kv.spec().block_size).size();
   }
   view_.positions = Put<uint32_t>(row_positions_);
   view_.tables = Put<uint32_t>(tables);
-  view_.blocks = Put<uint32_t>(blocks);
   view_.logit_rows = Put(step.logit_rows);
+}
+
+// The last thing of a step, as only the number of these isn't given by its shape: a graph has the
+// addresses of all others in it.
+void CudaExecutable::PutBlocks(const StepInput& step) {
+  std::vector<uint32_t> blocks;
+  for (const SequenceRows& sequence : step.sequences) {
+    for (const BlockId block : UsedBlocks(sequence, device_.kv.spec().block_size)) {
+      blocks.push_back(static_cast<uint32_t>(block));
+    }
+  }
+  view_.blocks = Put<uint32_t>(blocks);
 }
 
 // Numerics rule 9: angles are the host's, in f64.
@@ -164,10 +179,18 @@ Status CudaExecutable::Upload(const StepInput& step) {
   PutTokens(step);
   PutRows(step);
   PutRopes();
+  PutBlocks(step);
   TRY_CUDA(cudaMemcpyAsync(At(layout_.step), step_memory_.data(), step_used_,
                            cudaMemcpyHostToDevice, device_.stream));
   TRY_CUDA(cudaMemcpyAsync(Finite(), finite_memory_.data(), n_rows_, cudaMemcpyHostToDevice,
                            device_.stream));
+  return {};
+}
+
+Status CudaExecutable::Launch() {
+  for (const Op& op : program_.ops) {
+    TRY(std::visit([this](const auto& o) { return Run(o); }, op));
+  }
   return {};
 }
 
@@ -177,9 +200,7 @@ Status CudaExecutable::Submit(const StepInput& step) {
   device_.Use();
   TRY(device_.failed);
   TRY(Upload(step));
-  for (const Op& op : program_.ops) {
-    TRY(std::visit([this](const auto& o) { return Run(o); }, op));
-  }
+  TRY(graphs_.Run({n_rows_, n_logit_rows_, Splits()}, device_.stream, [this] { return Launch(); }));
   TRY_CUDA(cudaMemcpyAsync(finite_memory_.data(), Finite(), n_rows_, cudaMemcpyDeviceToHost,
                            device_.stream));
   if (!samples_.empty()) {

@@ -13,13 +13,16 @@
 #include "tensor/cuda/attention.h"
 #include "tensor/cuda/device.h"
 #include "tensor/cuda/product.h"
+#include "tensor/cuda/step_graphs.h"
 #include "tensor/cuda/workspace.h"
+#include "tensor/spec/attention.h"
 
 namespace fak::tensor::cuda {
 
-// A program as launches on the device's stream, a verb two to ten of them. Submit() queues a step
-// and returns; Wait() waits for it and draws the samples on the host, by the CPU's sampler. A step
-// takes no memory of the device.
+// A program as launches on the device's stream, a verb two to ten of them, or as a graph of them
+// for a small step whose shape came before (step_graphs.h). Submit() queues a step and returns;
+// Wait() waits for it and draws the samples on the host, by the CPU's sampler. A step takes no
+// memory of the device.
 //
 // Reading order: executable.cc (a step), verbs.cc.
 class CudaExecutable final : public Executable {
@@ -68,9 +71,11 @@ class CudaExecutable final : public Executable {
   const T* Put(std::span<const T> values);
   void PutTokens(const StepInput& step);
   void PutRows(const StepInput& step);
+  void PutBlocks(const StepInput& step);
   void PutRopes();
   void Sample();
 
+  [[nodiscard]] Status Launch();
   [[nodiscard]] Status Run(const EmbedOp& op);
   [[nodiscard]] Status Run(const NormQkvOp& op);
   [[nodiscard]] Status Run(const RopeAppendOp& op);
@@ -88,6 +93,7 @@ class CudaExecutable final : public Executable {
                                     const Sink& sink, const Choices* maybe_choices = nullptr);
   [[nodiscard]] Status MultiplyMatrix(const Matrix& matrix, uint32_t rows, const Sink& sink);
   PagedRows Paged(uint32_t kv_layer) const;
+  uint32_t Splits() const { return last_position_ / spec::kSplit + 1; }
 
   std::byte* At(uint64_t offset) const { return workspace_.data() + offset; }
   float* FloatsAt(uint64_t offset) const { return reinterpret_cast<float*>(At(offset)); }
@@ -104,6 +110,7 @@ class CudaExecutable final : public Executable {
   Pinned finite_memory_;  // a byte a row comes back
   Pinned logit_memory_;   // so do logits, when tokens are drawn
   cpu::Sampler sampler_;
+  StepGraphs graphs_;
 
   // The step at work.
   uint64_t step_used_ = 0;

@@ -146,7 +146,7 @@ Status CudaExecutable::Run(const AttentionOp& op) {
                       .width = op.qkv.width,
                       .window = op.window,
                       .scale = spec::PlainScore(op.scale).outer,
-                      .splits = last_position_ / spec::kSplit + 1,
+                      .splits = Splits(),
                       .partials = FloatsAt(layout_.partials),
                       .out = Value(op.out),
                       .out_width = op.out.width};
