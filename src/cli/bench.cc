@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "cli/bench_compare.h"
+#include "cli/bench_roofline.h"
 #include "cli/bench_route.h"
 #include "cli/bench_serve.h"
 #include "cli/engine_flags.h"
@@ -304,14 +305,16 @@ std::function<ExitStatus()> AddBench(Program& program) {
   const std::function<ExitStatus()> serve = AddBenchServe(*bench);
   const std::function<ExitStatus()> compare = AddBenchCompare(*bench);
   const std::function<ExitStatus()> route = AddBenchRoute(*bench);
+  const std::function<ExitStatus()> roofline = AddBenchRoofline(*bench);
   bench->footer(
       "Examples:\n"
       "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin\n"
       "  fak bench serve --target http://127.0.0.1:8000 --concurrency 4 -n 40 --output-len 32\n"
       "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%'\n"
-      "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95");
+      "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95\n"
+      "  fak bench roofline smollm2 -t 2");
   verb->footer("Example:\n  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8");
-  return [flags, bench, serve, compare, route]() -> ExitStatus {
+  return [flags, bench, serve, compare, route, roofline]() -> ExitStatus {
     if (bench->got_subcommand("compare")) {
       return compare();
     }
@@ -320,6 +323,9 @@ std::function<ExitStatus()> AddBench(Program& program) {
     }
     if (bench->got_subcommand("route")) {
       return route();
+    }
+    if (bench->got_subcommand("roofline")) {
+      return roofline();
     }
     const Status measured = BenchModel(*flags);
     return measured ? 0 : PrintError(measured.error());

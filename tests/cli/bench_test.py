@@ -45,6 +45,57 @@ class Bench(support.CliTest):
         self.assertIn("/nowhere/llama-bench", said)
 
 
+class BenchRoofline(support.CliTest):
+    def roofline(self, *flags, **options):
+        return self.fak("bench", "roofline", "--memory", "16MiB", "-r", "2", *flags, **options)
+
+    def test_a_table(self):
+        out = self.roofline("--isa", "scalar", "-t", "1,2")[0]
+        first, blank, head, *rows = out.splitlines()
+        self.assertRegex(first, r"16\.8 MB are read, \d+ % of it in huge pages; medians of 2 rounds$")
+        self.assertEqual(head.split(), ["threads", "ISA", "median", "least", "most"])
+        self.assertEqual([re.split(r"  +", row)[:3] for row in rows],
+                         [[what, count, "scalar"] for what in ("read, GB/s", "int8 dot, Gop/s", "fp32 FMA, Gop/s")
+                          for count in "12"])
+        self.assertEqual({len(row[:66].rstrip()) for row in rows}, {len(head)}, out)
+        self.assertRegex(rows[0], r"  [1248] streams?, (no prefetch|prefetch 1024 bytes ahead)$")
+
+    def test_json(self):
+        said = json.loads(self.roofline("--isa", "scalar", "-t", "1", "--json")[0])
+        self.assertEqual([row["what"] for row in said["ceilings"]], ["read", "int8 dot", "fp32 FMA"])
+        self.assertEqual([row["unit"] for row in said["ceilings"]], ["B/s", "op/s", "op/s"])
+        for row in said["ceilings"]:
+            self.assertEqual((row["isa"], row["threads"], len(row["samples"])), ("scalar", 1, 2))
+            self.assertEqual([row["least"], row["most"]], sorted(row["samples"]))
+            self.assertAlmostEqual(row["median"], sum(row["samples"]) / 2, delta=1e-6 * row["median"])
+        self.assertEqual(said["memory_bytes"], 16 << 20)
+        self.assertLessEqual(said["huge_page_bytes"], 16 << 20)
+        self.assertNotIn("model", said)
+
+    def test_a_model_beside_the_bounds(self):
+        flags = (self.model, "--isa", "scalar", "-t", "1", "-p", "8", "-n", "4")
+        said = json.loads(self.roofline(*flags, "--json")[0])["model"]
+        self.assertEqual((said["isa"], said["threads"]), ("scalar", 1))
+        self.assertEqual((said["decode"]["test"], said["prefill"]["test"]), ("tg4", "pp8"))
+        self.assertEqual(said["prefill"]["bound"], "int8 dot")
+        for part, share in (("decode", "share_of_read"), ("prefill", "share_of_bound")):
+            self.assertEqual(len(said[part]["samples_ts"]), 2)
+            self.assertGreater(said[part][share], 0)
+        out = self.roofline(*flags)[0]
+        self.assertRegex(out, r"(?m)^tg4 .* %  of reading memory, GB/s$")
+        self.assertRegex(out, r"(?m)^pp8 .* %  of int8 dot, Gop/s$")
+
+    def test_what_is_wrong_is_named(self):
+        for status, flags, words in ((2, ("--memory", "much"), "--memory"), (2, ("-t", "0"), "--threads: must be"),
+                                     (2, ("-t", "5", "--memory", "16MiB"), "4 MiB a thread are the least"),
+                                     (2, (self.model, "-t", "1,2"), "one --threads"),
+                                     (1, (self.model, "-p", "100000"), "--n-prompt 100000"),
+                                     (1, ("--memory", "1000TiB"), "that are available")):
+            out, err = self.fak("bench", "roofline", *flags, status=status)
+            self.assertEqual(out, "")
+            self.assertIn(words, err)
+
+
 class BenchServe(support.CliTest):
     def setUp(self):
         super().setUp()
