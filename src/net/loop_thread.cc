@@ -75,7 +75,8 @@ void LoopThread::Join() {
 }
 
 bool LoopThread::IsCurrent() const {
-  const std::thread::id loop = runs_on_.load(std::memory_order_relaxed);
+  // Whoever sees that there is none any more sees all that it did.
+  const std::thread::id loop = runs_on_.load(std::memory_order_acquire);
   return loop == std::this_thread::get_id() || loop == std::thread::id();
 }
 
