@@ -661,6 +661,7 @@ std::function<ExitStatus()> AddServe(Program& program) {
       "  name = \"alice\"\n"
       "  hash = \"sha256:2bb80d53...\"                     64 hex digits\n"
       "  weight = 2.0                                    her share (default: 1.0)\n"
+      "  max-concurrency = 8                             open at once (default: as many as come)\n"
       "  admin = true                                    may call /v1/fak/... (default: false)");
   verb->parse_complete_callback([verb, flags] {
     flags->model_was_typed = verb->get_option("--model")->count() > 0;

@@ -10,7 +10,7 @@ namespace fak::gateway {
 // haven't begun. A document of small values takes some 36 times its text. Any thread.
 inline constexpr size_t kLargeBodiesBytesMax = size_t{256} * 1024 * 1024;
 
-// A number of bytes that many share. Any thread.
+// A number of bytes, or of anything else, that many share. Any thread.
 class ByteBudget {
  public:
   explicit ByteBudget(size_t bytes_max) : state_(std::make_shared<State>()) {

@@ -115,7 +115,13 @@ Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::
       large_bodies_(options_.large_bodies_bytes_max),
       work_(options_.prepare_threads, limits::kPrepareQueueMax),
       large_work_(options_.prepare_threads, limits::kPrepareQueueMax,
-                  WorkQueue::Priority::kBehind) {}
+                  WorkQueue::Priority::kBehind) {
+  for (const Tenant& tenant : options_.keys.Tenants()) {
+    if (tenant.max_concurrency > 0) {
+      may_open_.try_emplace(tenant.name, static_cast<size_t>(tenant.max_concurrency));
+    }
+  }
+}
 
 Gateway::~Gateway() {
   work_.Stop();
@@ -562,6 +568,22 @@ void Gateway::ApplyTemplate(std::shared_ptr<Call> call) {
   Pass(std::move(call), wire::Surface::kTemplate);
 }
 
+std::optional<Error> Gateway::CountOpen(Call& call) {
+  const Tenant& tenant = call.context.tenant;
+  const auto bounded = may_open_.find(tenant.name);
+  if (bounded == may_open_.end()) {
+    return std::nullopt;
+  }
+  call.counted = bounded->second.Take(1);
+  if (call.counted != nullptr) {
+    return std::nullopt;
+  }
+  return Error{Code::kRateLimited,
+               tenant.name + " has as many requests open as it may: " +
+                   std::to_string(tenant.max_concurrency),
+               "", 0, 1};
+}
+
 Result<std::shared_ptr<const driver::Prepared>> Gateway::MakeReady(
     Call& call, std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document) {
   TRY(CheckModel(turn->model));
@@ -584,6 +606,10 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, decoded.error());
     return;
   }
+  if (const std::optional<Error> full = CountOpen(*call)) {
+    Refuse(*call, *full);
+    return;
+  }
   decoded->model = ShownModel(decoded->model);
   auto turn = std::make_shared<const wire::Turn>(*std::move(decoded));
   if (!turn->unknown_fields.empty()) {
@@ -600,9 +626,12 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
   const bool chat = turn->surface == wire::Surface::kChat;
   wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.shown_id, call->model,
                         call->context.wall_ns / kNsPerSecond};
-  auto exchange = std::make_shared<Exchange>(
-      turn, std::move(head), HeadersOf(*call), call->context.shown_id, call->response, clock_,
-      [this, call](const ExchangeEnd& end) { LogAccess(*call, end); });
+  auto exchange =
+      std::make_shared<Exchange>(turn, std::move(head), HeadersOf(*call), call->context.shown_id,
+                                 call->response, clock_, [this, call](const ExchangeEnd& end) {
+                                   call->counted = nullptr;
+                                   LogAccess(*call, end);
+                                 });
   if (MaySeeRoutes(*call)) {
     exchange->ShowRoute();
   }

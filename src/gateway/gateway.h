@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,7 @@ class Gateway final : public net::HttpHandler {
     bool generates = false;  // it has tokens to tell of
     std::shared_ptr<const void> held =
         {};  // of the budget for large bodies, until its document has it
+    std::shared_ptr<const void> counted = {};  // among its tenant's open requests, until it ends
   };
 
  public:
@@ -163,6 +165,8 @@ class Gateway final : public net::HttpHandler {
   Result<std::shared_ptr<const driver::Prepared>> MakeReady(Call& call,
                                                             std::shared_ptr<const wire::Turn> turn,
                                                             std::shared_ptr<const Json> document);
+  // Where its tenant has as many requests open as it may: the error. Else it is one of them.
+  std::optional<Error> CountOpen(Call& call);
   void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
                 std::shared_ptr<const Json> document);
 
@@ -175,6 +179,7 @@ class Gateway final : public net::HttpHandler {
   const int64_t started_s_;
   const std::string own_name_;  // in Via
   ByteBudget large_bodies_;
+  std::map<std::string, ByteBudget, std::less<>> may_open_;  // by tenants that are bounded
   std::atomic<bool> draining_{false};
   // Last: their threads use the members above. Large bodies have their own, so that small ones wait
   // neither for them nor beside them.

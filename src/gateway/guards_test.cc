@@ -1,6 +1,7 @@
 // Who is answered, and what is refused before it costs anything.
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,39 @@ TEST_F(GuardsTest, ARequestThatComesBackIsALoop) {
   const net::HttpResponse back = Ask("POST", "/v1/chat/completions", kChat, {{"via", via}});
   EXPECT_EQ(back.status, 508);
   EXPECT_THAT(back.body, HasSubstr("leads back to it"));
+}
+
+TEST_F(GuardsTest, ATenantHasNoMoreOpenThanItMay) {
+  GatewayOptions options;
+  options.keys.Add("a", {"alice", 1.0, false, 1});
+  options.keys.Add("b", {"bob"});
+  Start(std::move(options));
+  const auto ask = [this](const std::string& key) {
+    return Ask("POST", "/v1/chat/completions", kChat, {{"authorization", "Bearer " + key}});
+  };
+  const std::vector<wire::Event> answer = std::exchange(driver_.events_, {});
+  driver_.keeps_ = true;
+  std::thread first([&] { EXPECT_EQ(ask("a").status, 200); });
+  while (!driver_.any_kept_.load()) {
+    std::this_thread::yield();
+  }
+  const net::HttpResponse refused = ask("a");
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.headers.Get("retry-after"), "1");
+  EXPECT_THAT(refused.body, HasSubstr("alice has as many requests open as it may: 1"));
+  driver_.keeps_ = false;
+  driver_.events_ = answer;
+  EXPECT_EQ(ask("b").status, 200);
+  for (const wire::Event& event : answer) {
+    driver_.kept_->OnEvent(event);
+  }
+  first.join();
+  EXPECT_EQ(ask("a").status, 200);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", R"({"messages":[],"model":"other"})",
+                {{"authorization", "Bearer a"}})
+                .status,
+            400);
+  EXPECT_EQ(ask("a").status, 200);  // one that was refused isn't open
 }
 
 TEST(ByteBudget, GivesBackWhatIsLetGo) {

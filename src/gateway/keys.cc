@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/hex.h"
@@ -31,6 +32,15 @@ std::string_view KeyIn(const wire::HttpHeaders& headers) {
   return Trim(headers.Get("x-api-key").value_or(""));
 }
 
+// 0: none is given.
+Result<int32_t> ReadMost(const ConfigTable& key) {
+  TRY_ASSIGN(const auto most, key.Int("max-concurrency"));
+  if (most && (*most < 1 || *most > std::numeric_limits<int32_t>::max())) {
+    return Fail(key.ErrorAt("max-concurrency", "must be a number of requests, from 1"));
+  }
+  return static_cast<int32_t>(most.value_or(0));
+}
+
 }  // namespace
 
 void KeyRing::Add(std::string_view key, Tenant tenant) {
@@ -49,11 +59,12 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
     return Fail(file.ErrorAt("key", "has no [[key]], so nobody could use the server"));
   }
   for (const ConfigTable& key : keys) {
-    TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin"}));
+    TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin", "max-concurrency"}));
     TRY_ASSIGN(const auto name, key.String("name"));
     TRY_ASSIGN(const auto hash, key.String("hash"));
     TRY_ASSIGN(const auto weight, key.Float("weight"));
     TRY_ASSIGN(const auto admin, key.Bool("admin"));
+    TRY_ASSIGN(const int32_t most, ReadMost(key));
     if (!name || name->empty()) {
       return Fail(key.ErrorAt("name", "a key needs a name"));
     }
@@ -77,10 +88,23 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
                     [&](const Entry& other) { return other.digest == entry.digest; })) {
       return Fail(key.ErrorAt("hash", "is another key's already"));
     }
-    entry.tenant = {*name, weight.value_or(1.0), admin.value_or(false)};
+    entry.tenant = {*name, weight.value_or(1.0), admin.value_or(false), most};
+    if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& other) {
+          return other.tenant.name == *name && other.tenant.max_concurrency != most;
+        })) {
+      return Fail(key.ErrorAt("max-concurrency", "must be the same for all keys of " + *name));
+    }
     entries_.push_back(std::move(entry));
   }
   return {};
+}
+
+std::vector<Tenant> KeyRing::Tenants() const {
+  std::vector<Tenant> tenants;
+  for (const Entry& entry : entries_) {
+    tenants.push_back(entry.tenant);
+  }
+  return tenants;
 }
 
 bool KeyRing::Has(std::string_view tenant) const {

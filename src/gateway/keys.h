@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct Tenant {
   std::string name;
   double weight = 1.0;
   bool admin = false;
+  int32_t max_concurrency = 0;  // requests open at once; 0: as many as come
 };
 
 // The keys that may use this server, as SHA-256 digests: the keys themselves are never kept.
@@ -25,7 +27,8 @@ class KeyRing {
  public:
   // A key given in the clear, on the command line or in the environment: an admin's.
   void Add(std::string_view key, Tenant tenant);
-  // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin.
+  // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin
+  // and max-concurrency, which is one for all keys of a name.
   // Errors have file, line and column.
   [[nodiscard]] Status AddFile(const std::string& path);
   [[nodiscard]] Status AddKeys(const ConfigTable& file);  // that was read already
@@ -34,6 +37,7 @@ class KeyRing {
   // The tenant of the key in "Authorization: Bearer" or "x-api-key". nullopt: no key, or a wrong
   // one. Takes the same time wherever a wrong key differs.
   std::optional<Tenant> Find(const wire::HttpHeaders& headers) const;
+  std::vector<Tenant> Tenants() const;  // a row a key
   // Whether a key is that tenant's.
   bool Has(std::string_view tenant) const;
 

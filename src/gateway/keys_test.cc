@@ -37,12 +37,16 @@ TEST(KeyRing, TakesBothHeadersAndNothingElse) {
 TEST(KeyRing, ReadsTenantsFromAFile) {
   KeyRing keys;
   const std::string hash = Sha256::HexOf("k1");
-  ASSERT_TRUE(keys.AddFile(Written("[[key]]\nname = \"a\"\nhash = \"sha256:" + hash +
-                                   "\"\nweight = 3\n\n[[key]]\nname = \"b\"\nhash = \"sha256:" +
-                                   Sha256::HexOf("k2") + "\"\nadmin = true\n")));
+  ASSERT_TRUE(keys.AddFile(
+      Written("[[key]]\nname = \"a\"\nhash = \"sha256:" + hash +
+              "\"\nweight = 3\nmax-concurrency = 4\n\n[[key]]\nname = \"b\"\nhash = \"sha256:" +
+              Sha256::HexOf("k2") + "\"\nadmin = true\n")));
   EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->weight, 3.0);
   EXPECT_FALSE(keys.Find({{"x-api-key", "k1"}})->admin);
   EXPECT_TRUE(keys.Find({{"x-api-key", "k2"}})->admin);
+  EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->max_concurrency, 4);
+  EXPECT_EQ(keys.Find({{"x-api-key", "k2"}})->max_concurrency, 0);
+  EXPECT_EQ(keys.Tenants().size(), 2u);
 }
 
 TEST(KeyRing, NamesWhatIsWrongInAFile) {
@@ -52,7 +56,14 @@ TEST(KeyRing, NamesWhatIsWrongInAFile) {
       {"[[key]]\nname = \"" + long_name + "\"\nhash = \"sha256:HASH\"\n", "128 bytes"},
       {"[[key]]\nhash = \"sha256:00\"\n", "name"},
       {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
-      {"[[key]]\nname = \"a\"\nhahs = \"x\"\n", "(known: name, hash, weight, admin)"},
+      {"[[key]]\nname = \"a\"\nhahs = \"x\"\n",
+       "(known: name, hash, weight, admin, max-concurrency)"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\nmax-concurrency = 0\n",
+       ":4:19: key[0].max-concurrency: must be"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\n[[key]]\nname = \"a\"\n"
+       "hash = \"sha256:" +
+           Sha256::HexOf("other") + "\"\nmax-concurrency = 2\n",
+       "the same for all keys of a"},
       {"[[keys]]\n", "keys"},
       {"", "no [[key]]"},
       {"key = []\n", "no [[key]]"},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 
 #include <gtest/gtest.h>
@@ -56,6 +57,10 @@ class ScriptedDriver final : public driver::EngineDriver,
     for (const wire::Event& event : events_) {
       sink->OnEvent(event);
     }
+    if (keeps_) {
+      kept_ = std::move(sink);
+      any_kept_.store(true);
+    }
     return {};
   }
   void Cancel(std::string_view) override {}
@@ -101,6 +106,9 @@ class ScriptedDriver final : public driver::EngineDriver,
   bool batch_ = false;
   std::vector<wire::Event> events_ = {wire::TextDelta{0, "hey", {}, {}}, wire::Finish{},
                                       wire::UsageReport{}, wire::Done{}};
+  bool keeps_ = false;  // the sink of the last request
+  std::shared_ptr<driver::EventSink> kept_;
+  std::atomic<bool> any_kept_{false};
   std::optional<Error> refusal_;
   std::string worker_;
   std::string why_;
