@@ -31,6 +31,12 @@ bool Means(const driver::EvictRequest& request, std::string_view salt) {
   return false;
 }
 
+// A client may keep the numbers of a document as doubles, which must hold what it is told.
+uint64_t DrawSeed(RandomSource& random) {
+  constexpr int kBitsOfADouble = 53;
+  return random.Next64() >> (64 - kBitsOfADouble);
+}
+
 }  // namespace
 
 NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, const Clock& clock,
@@ -91,7 +97,7 @@ Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
   }
   TRY_ASSIGN(std::unique_ptr<Request> request,
              MakeRequest(std::move(prepared), std::move(sink), *engine_.card, engine_.plan.context,
-                         random_.Next64() >> 1));
+                         DrawSeed(random_)));
   const std::lock_guard lock(mutex_);
   if (draining_ || stopping_) {
     return Fail(Code::kUnavailable, "the engine is shutting down");

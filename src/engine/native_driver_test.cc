@@ -565,6 +565,15 @@ TEST(NativeDriver, DrawsASeedAndSaysIt) {
   EXPECT_NE(driver.Run(ask)->started->seed, drawn->started->seed);
 }
 
+TEST(NativeDriver, DrawsSeedsThatADoubleHolds) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(5), .sampling = Drawn(1, 0)};
+  ask.sampling.seed.reset();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_LT(driver.Run(ask)->started->seed.value(), uint64_t{1} << 53);
+  }
+}
+
 TEST(NativeDriver, DrainLetsWhatIsOpenEnd) {
   TinyDriver driver;
   const auto heard = driver.Admit({.prompt = Tokens(5), .sampling = Greedy(6)});

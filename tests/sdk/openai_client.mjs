@@ -39,6 +39,12 @@ check(usage.completion_tokens === whole.usage.completion_tokens, 'usage in the s
 const completion = await client.completions.create({ model, prompt: 'Once upon a time', max_tokens: 8 });
 check(typeof completion.choices[0].text === 'string', 'a text is completed');
 
+const drawn = { model, messages, max_tokens: 24, temperature: 1.5 };
+const first = await client.chat.completions.create(drawn);
+const again = await client.chat.completions.create({ ...drawn, seed: first.seed });
+check(Number.isSafeInteger(first.seed), 'the seed that was drawn is a number here');
+check(again.choices[0].message.content === first.choices[0].message.content, 'the seed gives the answer again');
+
 try {
   await client.chat.completions.create({ model: 'gpt-4', messages });
   check(false, 'an unknown model is not found');
