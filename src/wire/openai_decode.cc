@@ -114,7 +114,8 @@ void ReadSampling(Fields& fields, SamplingParams& sampling) {
       fields.Float("repetition_penalty", sampling_ranges::kRepetitionPenalty);
   if (const auto seed = fields.Int("seed", std::numeric_limits<int64_t>::min(),
                                    std::numeric_limits<int64_t>::max())) {
-    sampling.seed = static_cast<uint64_t>(*seed);
+    constexpr int64_t kNone = -1;  // as vLLM and llama.cpp have it
+    sampling.seed = *seed == kNone ? std::nullopt : std::optional(static_cast<uint64_t>(*seed));
   }
   ReadStop(fields, sampling);
   ReadStopTokens(fields, sampling);

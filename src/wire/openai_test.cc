@@ -133,6 +133,13 @@ TEST(DecodeChat, TakesNullForAbsent) {
   EXPECT_TRUE(turn->tools.is_null());
 }
 
+TEST(DecodeChat, TakesASeedOfMinusOneForAbsent) {
+  const auto turn = Chat(R"(,"seed":-1)");
+  ASSERT_TRUE(turn);
+  EXPECT_FALSE(turn->sampling.seed);
+  EXPECT_EQ(Chat(R"(,"seed":0)")->sampling.seed, 0u);
+}
+
 TEST(DecodeChat, FlattensTextPartsAndNamesTheFirstImage) {
   const auto text = DecodeChatRequest(*ParseJson(
       R"({"messages":[{"role":"developer","content":[{"type":"text","text":"a"},
