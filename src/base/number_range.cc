@@ -16,4 +16,9 @@ std::string NumberRange::Text() const {
                  : fmt::format("{:.15g} or more", least);
 }
 
+std::string NumberRange::TextAgainst(double value) const {
+  const bool unsaid = most >= std::numeric_limits<float>::max();
+  return unsaid && value > most ? fmt::format("at most {:.6g}", most) : Text();
+}
+
 }  // namespace fak

@@ -16,6 +16,8 @@ struct NumberRange {
   }
   // "0 to 1", "above 0, at most 1"; "0 or more" where only a float ends it.
   std::string Text() const;
+  // The same of a value that is out: Text(), or the upper end that it leaves out.
+  std::string TextAgainst(double value) const;
 };
 
 }  // namespace fak

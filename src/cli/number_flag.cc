@@ -17,8 +17,8 @@ CLI::Validator Checked(const NumberRange& range, bool whole) {
         const bool fits = !whole || std::trunc(value) == value;
         return is_number && fits && range.Has(value)
                    ? ""
-                   : "must be " + std::string(fits ? "" : "an integer, ") + range.Text() +
-                         ", not " + text;
+                   : "must be " + std::string(fits ? "" : "an integer, ") +
+                         range.TextAgainst(value) + ", not " + text;
       },
       "");
 }

@@ -1,6 +1,7 @@
 #include "wire/fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/limits.h"
@@ -96,7 +97,8 @@ std::optional<float> Fields::Float(std::string_view name, const NumberRange& ran
   const double number = value->number();
   // What rounds to nothing is as much out as nothing is.
   if (!range.Has(number) || !range.Has(static_cast<float>(number))) {
-    Fail(name, "must be " + range.Text() + ", not " + std::string(value->number_text()));
+    Fail(name,
+         "must be " + range.TextAgainst(number) + ", not " + std::string(value->number_text()));
     return std::nullopt;
   }
   return static_cast<float>(number);
@@ -106,6 +108,22 @@ std::optional<int32_t> Fields::Int(std::string_view name, const NumberRange& ran
   const std::optional<int64_t> number = WholeNumber(name, range.Text());
   if (number && !range.Has(static_cast<double>(*number))) {
     Fail(name, "must be " + range.Text() + ", not " + std::to_string(*number));
+    return std::nullopt;
+  }
+  return number ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;
+}
+
+std::optional<int32_t> Fields::IntOrMost(std::string_view name, int32_t least) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  const Json* value = document_.Find(name);
+  const double real = value != nullptr && value->is_number() ? value->number() : 0.0;
+  if (real > kMost && std::trunc(real) == real) {
+    return Take(name) == nullptr ? std::nullopt : std::optional(kMost);
+  }
+  const std::string range = std::to_string(least) + " or more";
+  const std::optional<int64_t> number = WholeNumber(name, range);
+  if (number && *number < least) {
+    Fail(name, "must be " + range + ", not " + std::to_string(*number));
     return std::nullopt;
   }
   return number ? std::optional(static_cast<int32_t>(*number)) : std::nullopt;

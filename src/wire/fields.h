@@ -30,6 +30,8 @@ class Fields {
   std::optional<int64_t> Int(std::string_view name, int64_t min, int64_t max);
   std::optional<float> Float(std::string_view name, const NumberRange& range);
   std::optional<int32_t> Int(std::string_view name, const NumberRange& range);
+  // For counts that are lowered later to what there is: more than an int32_t holds is its most.
+  std::optional<int32_t> IntOrMost(std::string_view name, int32_t least);
 
   void Fail(std::string_view field, std::string what);
   bool ok() const { return !failed_; }

@@ -14,8 +14,8 @@
 namespace fak::wire {
 namespace {
 
-constexpr int64_t kInt32Min = std::numeric_limits<int32_t>::min();
-constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr int32_t kInt32Min = std::numeric_limits<int32_t>::min();
+constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 std::string At(std::string_view list, size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]";
@@ -208,9 +208,9 @@ void ReadUnserved(Fields& fields, Turn& turn) {
 
 // llama.cpp's name, which wins there over the others; negative: as many as fit.
 void ReadPredict(Fields& fields, SamplingParams& sampling) {
-  const auto count = fields.Int("n_predict", kInt32Min, kInt32Max);
+  const auto count = fields.IntOrMost("n_predict", kInt32Min);
   if (count) {
-    sampling.max_tokens = *count < 0 ? std::nullopt : std::optional(static_cast<int32_t>(*count));
+    sampling.max_tokens = *count < 0 ? std::nullopt : std::optional(*count);
   }
 }
 
@@ -405,8 +405,8 @@ Result<Turn> DecodeChatRequest(const Json& document) {
   ReadMessages(fields, turn);
   ReadCommon(fields, turn);
   ReadChatLogprobs(fields, turn.sampling);
-  auto max_tokens = fields.Int("max_completion_tokens", sampling_ranges::kMaxTokens);
-  const auto old_name = fields.Int("max_tokens", sampling_ranges::kMaxTokens);
+  auto max_tokens = fields.IntOrMost("max_completion_tokens", 1);
+  const auto old_name = fields.IntOrMost("max_tokens", 1);
   Assign(turn.sampling.max_tokens, max_tokens ? max_tokens : old_name);
   ReadPredict(fields, turn.sampling);
   turn.tools = TakeKind(fields, "tools", Json::Kind::kArray, "a list");
@@ -445,7 +445,7 @@ Result<Turn> DecodeCompletionRequest(const Json& document) {
   ReadCommon(fields, turn);
   constexpr int32_t kMaxTokensDefault = 16;
   turn.sampling.max_tokens = kMaxTokensDefault;
-  Assign(turn.sampling.max_tokens, fields.Int("max_tokens", 0, kInt32Max));
+  Assign(turn.sampling.max_tokens, fields.IntOrMost("max_tokens", 0));
   ReadPredict(fields, turn.sampling);
   Assign(turn.sampling.logprobs, fields.Int("logprobs", 0, limits::kTopLogprobsMax));
   Assign(turn.echo, fields.Bool("echo"));

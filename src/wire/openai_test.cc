@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/limits.h"
 #include "wire/openai_decode.h"
@@ -200,10 +201,12 @@ TEST(DecodeChat, ErrorsNameTheField) {
 
 TEST(DecodeChat, ErrorsSayTheRangeThatTheFieldHas) {
   const std::pair<const char*, const char*> kCases[] = {
-      {R"(,"max_tokens":1.5)", "max_tokens: must be an integer, 1 to 2147483647, not 1.5"},
-      {R"(,"max_tokens":3000000000)", "max_tokens: must be 1 to 2147483647, not 3000000000"},
-      {R"(,"max_completion_tokens":1e30)",
-       "max_completion_tokens: must be an integer, 1 to 2147483647, not 1e30"},
+      {R"(,"max_tokens":1.5)", "max_tokens: must be an integer, 1 or more, not 1.5"},
+      {R"(,"max_tokens":-3000000000)", "max_tokens: must be 1 or more, not -3000000000"},
+      {R"(,"max_completion_tokens":0)", "max_completion_tokens: must be 1 or more, not 0"},
+      {R"(,"max_tokens":2147483647.5)",
+       "max_tokens: must be an integer, 1 or more, not 2147483647.5"},
+      {R"(,"temperature":1e400)", "temperature: must be at most 3.40282e+38, not 1e400"},
       {R"(,"top_k":0.5)", "top_k: must be an integer, -1 to 2147483647, not 0.5"},
       {R"(,"top_k":99999999999999999999)",
        "top_k: must be an integer, -1 to 2147483647, not 99999999999999999999"},
@@ -214,6 +217,21 @@ TEST(DecodeChat, ErrorsSayTheRangeThatTheFieldHas) {
     const auto turn = Chat(fields);
     ASSERT_FALSE(turn) << fields;
     EXPECT_EQ(turn.error().detail, detail);
+  }
+}
+
+// Each is lowered to what the context leaves, so that a client may ask for all of it.
+TEST(DecodeChat, TakesAnyCountOfTokensAsTheMostThatThereIs) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  for (const char* count : {"2147483647", "2147483648", "99999999999", "1e30", "1e400"}) {
+    const std::string value = count;
+    EXPECT_EQ(Chat(",\"max_tokens\":" + value)->sampling.max_tokens, kMost) << count;
+    EXPECT_EQ(Chat(",\"max_completion_tokens\":" + value)->sampling.max_tokens, kMost) << count;
+    const auto completion = [&value](const std::string& name) {
+      return DecodeCompletionRequest(*ParseJson(R"({"prompt":"x",")" + name + "\":" + value + "}"));
+    };
+    EXPECT_EQ(completion("max_tokens")->sampling.max_tokens, kMost) << count;
+    EXPECT_EQ(completion("n_predict")->sampling.max_tokens, kMost) << count;
   }
 }
 

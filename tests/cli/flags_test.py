@@ -132,7 +132,7 @@ class Flags(support.CliTest):
         for verb, flag, value, wanted in (
                 ("run", "--min-p", "5", "0 to 1"), ("run", "--min-p", "-0.1", "0 to 1"),
                 ("run", "--temp", "-1", "0 or more"), ("run", "--temp", "nan", "0 or more"),
-                ("run", "--temp", "inf", "0 or more"), ("run", "--temp", "warm", "0 or more"),
+                ("run", "--temp", "inf", "at most 3.40282e+38"), ("run", "--temp", "warm", "0 or more"),
                 ("run", "--top-p", "5", "above 0, at most 1"), ("run", "--top-p", "-1", "above 0, at most 1"),
                 ("run", "--top-p", "0", "above 0, at most 1"), ("run", "--top-k", "-7", "-1 to 2147483647"),
                 ("run", "--max-tokens", "-4", "1 to 2147483647"), ("run", "--max-tokens", "0", "1 to 2147483647"),
