@@ -31,6 +31,7 @@ std::string Recognise(const Replies& replies) {
 void Refine(int status, std::string_view, Error& error) {
   if (status == 404) {
     error.upstream_status = 0;
+    error.code = error.code == Code::kNotFound ? Code::kUpstreamError : error.code;
   }
 }
 

@@ -240,9 +240,9 @@ TEST(UpstreamDriver, ReadsWhatOnlyOneEngineSays) {
   };
   const Case kCases[] = {
       {"dynamo", 404, "", Code::kUnavailable, 0},
-      {"dynamo", 404, R"({"message":"Model not found","code":404})", Code::kUpstreamError, 404},
+      {"dynamo", 404, R"({"message":"Model not found","code":404})", Code::kNotFound, 404},
       {"mlx", 404, R"({"error":"generation broke"})", Code::kUpstreamError, 0},
-      {"vllm", 404, R"({"error":{"message":"no such model"}})", Code::kUpstreamError, 404},
+      {"vllm", 404, R"({"error":{"message":"no such model"}})", Code::kNotFound, 404},
       {"llamacpp", 400, R"({"error":{"type":"exceed_context_size_error","message":"x"}})",
        Code::kContextTooLong, 400},
   };

@@ -1,6 +1,7 @@
 #include "ride/upstream_error.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/utf8.h"
@@ -65,13 +66,42 @@ bool SaysTooLong(const Said& said) {
          said.message.find("prompt is too long") != std::string::npos;
 }
 
+bool IsTheClients(int status) {
+  return status >= 400 && status < 500 && status != 401 && status != 403 && status != 407 &&
+         status != 408;
+}
+
+// What another fak calls an error, where that says more than the status does.
+struct OwnError {
+  Code code;
+  int status;  // its usual one
+};
+
+constexpr OwnError kOwnErrors[] = {
+    {Code::kInvalidArgument, 400},  {Code::kUnsupported, 400},   {Code::kContextTooLong, 400},
+    {Code::kNotFound, 404},         {Code::kAlreadyExists, 409}, {Code::kPayloadTooLarge, 413},
+    {Code::kRateLimited, 429},      {Code::kUnavailable, 503},   {Code::kResourceExhausted, 503},
+    {Code::kDeadlineExceeded, 504},
+};
+
+const OwnError* MaybeOwnError(const Said& said) {
+  const auto* const found =
+      std::find_if(std::begin(kOwnErrors), std::end(kOwnErrors),
+                   [&said](const OwnError& own) { return said.code == CodeName(own.code); });
+  return found == std::end(kOwnErrors) ? nullptr : found;
+}
+
 Code CodeOf(int status, const Said& said) {
+  const OwnError* const own = MaybeOwnError(said);
+  if (own != nullptr && (own->status == status || (own->status == 400 && IsTheClients(status)))) {
+    return own->code;
+  }
   switch (status) {
     case 400: return SaysTooLong(said) ? Code::kContextTooLong : Code::kUpstreamError;
     case 403: return Code::kPermissionDenied;  // perhaps of what the prompt says
     case 404:
       return said.message.empty() || said.message == "Not Found" ? Code::kUnsupported
-                                                                 : Code::kUpstreamError;
+                                                                 : Code::kNotFound;
     case 408:
     case 504: return Code::kDeadlineExceeded;
     case 429: return Code::kRateLimited;
@@ -79,11 +109,6 @@ Code CodeOf(int status, const Said& said) {
     case 529: return Code::kUnavailable;
     default: return Code::kUpstreamError;
   }
-}
-
-bool IsTheClients(int status) {
-  return status >= 400 && status < 500 && status != 401 && status != 403 && status != 407 &&
-         status != 408;
 }
 
 void Replace(std::string& text, std::string_view what, std::string_view with) {
@@ -95,7 +120,8 @@ void Replace(std::string& text, std::string_view what, std::string_view with) {
 
 Error Make(int status, const Said& said, std::string_view body, std::string_view key) {
   Error error = WithoutKey(Error{CodeOf(status, said), said.message, said.field}, key);
-  error.upstream_status = IsTheClients(status) && error.code != Code::kUnsupported ? status : 0;
+  const bool no_such_path = status == 404 && error.code == Code::kUnsupported;
+  error.upstream_status = IsTheClients(status) && !no_such_path ? status : 0;
   if (error.detail.empty()) {
     constexpr size_t kShown = 200;
     const std::string shown =
@@ -156,6 +182,8 @@ Error ErrorUnder200(const Json& document, std::string_view raw, std::string_view
     status = 529;
   } else if (said.type == "rate_limit_error") {
     status = 429;
+  } else if (const OwnError* const own = MaybeOwnError(said)) {
+    status = own->status;
   }
   return Make(status >= 400 && status < 600 ? status : 200, said, raw, key);
 }

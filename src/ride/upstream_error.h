@@ -22,9 +22,9 @@ namespace fak::ride {
 // of the client's. The code is for whoever decides about retries:
 //   429 kRateLimited; 503 and 529 kUnavailable (come back later); 408 and 504 kDeadlineExceeded;
 //   400 that says the prompt is too long kContextTooLong; 403 kPermissionDenied (it may be about
-//   what the prompt says); everything else kUpstreamError.
+//   what the prompt says); 404 kNotFound; everything else kUpstreamError.
 // A 404 without a message, or with a router's own words, means that the engine doesn't serve the
-// path: kUnsupported.
+// path: kUnsupported. The codes of another fak that say more than their status are kept.
 //
 // `key` is ours at that upstream: one that quotes it back is shown without it.
 Error UpstreamError(int status, std::string_view body, std::string_view key = {});

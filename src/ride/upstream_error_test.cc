@@ -96,6 +96,46 @@ TEST(UpstreamError, ReadsTheShapeOfEveryEngine) {
   }
 }
 
+TEST(UpstreamError, ReadsWhetherAPathOrAModelIsAbsent) {
+  const auto code = [](const char* body) { return UpstreamError(404, body).code; };
+  EXPECT_EQ(code(R"({"error":{"message":"The model `x` does not exist.",)"
+                 R"("type":"NotFoundError","param":"model","code":404}})"),
+            Code::kNotFound)
+      << "vLLM";
+  EXPECT_EQ(code(R"({"error":{"message":"no x","type":"invalid_request_error","param":null,)"
+                 R"("code":"model_not_found"}})"),
+            Code::kNotFound)
+      << "OpenAI";
+  EXPECT_EQ(code(R"({"detail":"Not Found"})"), Code::kUnsupported);
+  EXPECT_EQ(code("<html>"), Code::kUnsupported);
+}
+
+TEST(UpstreamError, KeepsTheCodeThatAnotherFakGives) {
+  const std::pair<Code, int> kOwn[] = {
+      {Code::kInvalidArgument, 400}, {Code::kInvalidArgument, 405},
+      {Code::kUnsupported, 400},     {Code::kUnsupported, 415},
+      {Code::kContextTooLong, 400},  {Code::kNotFound, 404},
+      {Code::kAlreadyExists, 409},   {Code::kPayloadTooLarge, 413},
+      {Code::kRateLimited, 429},     {Code::kResourceExhausted, 503},
+      {Code::kUnavailable, 503},     {Code::kDeadlineExceeded, 504},
+  };
+  for (const auto& [code, status] : kOwn) {
+    const std::string body = R"({"error":{"message":"so","type":"T","param":"f","code":")" +
+                             std::string(CodeName(code)) + "\"}}";
+    const Error error = UpstreamError(status, body);
+    EXPECT_EQ(error.code, code) << status;
+    EXPECT_EQ(error.upstream_status, status < 500 ? status : 0) << body;
+    EXPECT_EQ(error.field, "f");
+  }
+  // A code that doesn't fit its status says nothing: who is at fault decides about retries.
+  EXPECT_EQ(UpstreamError(500, R"({"error":{"message":"x","code":"invalid_argument"}})").code,
+            Code::kUpstreamError);
+  EXPECT_EQ(UpstreamError(401, R"({"error":{"message":"x","code":"unsupported"}})").code,
+            Code::kUpstreamError);
+  EXPECT_EQ(UpstreamError(400, R"({"error":{"message":"x","code":"unavailable"}})").code,
+            Code::kUpstreamError);
+}
+
 TEST(UpstreamError, ShowsNoMoreThanTheBeginningOfWhatItCantRead) {
   EXPECT_LT(UpstreamError(500, std::string(100'000, 'x')).detail.size(), 300u);
   EXPECT_THAT(UpstreamError(500, "\xff\xfe").detail, HasSubstr("\xef\xbf\xbd"));
@@ -116,6 +156,9 @@ TEST(ErrorUnder200, TakesTheStatusThatTheFrameNames) {
   EXPECT_EQ(read(R"({"type":"error","error":{"type":"overloaded_error","message":"x"}})").code,
             Code::kUnavailable);
   EXPECT_EQ(read(R"({"object":"error","message":"flat","code":400})").upstream_status, 400);
+  EXPECT_EQ(read(R"({"error":{"message":"late","code":"deadline_exceeded"}})").code,
+            Code::kDeadlineExceeded);
+  EXPECT_EQ(read(R"({"error":{"message":"x","code":"cancelled"}})").code, Code::kUpstreamError);
   EXPECT_EQ(read(R"({"error":"text"})").detail, "the upstream reported an error: text");
 }
 
