@@ -121,45 +121,6 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> Device::Open(int index) {
-  int devices = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&devices);
-  if (counted == cudaErrorInsufficientDriver || counted == cudaErrorNoDevice) {
-    return Fail(Code::kUnavailable, counted == cudaErrorNoDevice
-                                        ? "no NVIDIA GPU answers"
-                                        : "no NVIDIA driver, or one too old for this build");
-  }
-  if (counted != cudaSuccess) {
-    return Fail(Code::kUnavailable,
-                std::string("the NVIDIA driver: ") + cudaGetErrorString(counted));
-  }
-  if (index < 0 || index >= devices) {
-    return Fail(Code::kUnavailable, "no GPU " + std::to_string(index) + ": there " +
-                                        (devices == 1 ? "is " : "are ") + std::to_string(devices));
-  }
-  std::unique_ptr<Device> device(new Device(index));
-  TRY_CUDA(cudaSetDevice(index));
-  cudaDeviceProp properties;
-  TRY_CUDA(cudaGetDeviceProperties(&properties, index));
-  device->chip = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-  if (properties.major < 8) {
-    return Fail(Code::kUnavailable, std::string(properties.name) + " is " + device->chip +
-                                        "; kernels need sm_80 or newer");
-  }
-  TRY_CUDA(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
-  TRY_ASSIGN(device->clamped, Arena::Make(sizeof(unsigned long long), "a counter"));
-  TRY_CUDA(cudaMemsetAsync(device->clamped.data(), 0, device->clamped.bytes(), device->stream));
-  return device;
-}
-
-Device::~Device() {
-  Use();
-  if (stream != nullptr) {
-    cudaStreamSynchronize(stream);
-    cudaStreamDestroy(stream);
-  }
-}
-
 }  // namespace fak::tensor::cuda
 
 extern "C" __attribute__((visibility("default"))) bool fak_cuda_open(

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -39,9 +40,15 @@ class Device {
   }
   const RopeSpec& rope(RopeId id) const { return ropes[static_cast<size_t>(id)]; }
 
+  // Products of one verb run beside each other: the first on `stream`, the others on the sides,
+  // which wait for what `stream` has now, until Join() has `stream` wait for them.
+  [[nodiscard]] Status Fork();
+  [[nodiscard]] Status Join();
+
   const int index;
   std::string chip;  // "sm_90"
   cudaStream_t stream = nullptr;
+  std::array<cudaStream_t, 2> sides{};
 
   WeightMemory memory;
   Uploader uploader;
@@ -55,6 +62,10 @@ class Device {
 
  private:
   explicit Device(int device_index) : index(device_index) {}
+  [[nodiscard]] Status OpenStreams();
+
+  cudaEvent_t forked_ = nullptr;
+  std::array<cudaEvent_t, 2> done_{};
 };
 
 }  // namespace fak::tensor::cuda

@@ -89,9 +89,13 @@ class CudaExecutable final : public Executable {
   [[nodiscard]] Status PrepareInputs(const float* x, uint32_t width, const Norm* maybe_norm,
                                      uint32_t classes, uint32_t rows,
                                      const uint32_t* maybe_rows = nullptr);
-  [[nodiscard]] Status MultiplyPart(const Part& part, uint32_t outputs, uint32_t rows,
-                                    const Sink& sink, const Choices* maybe_choices = nullptr);
+  [[nodiscard]] Status MultiplyPart(cudaStream_t stream, const Part& part, uint32_t outputs,
+                                    uint32_t rows, const Sink& sink,
+                                    const Choices* maybe_choices = nullptr);
   [[nodiscard]] Status MultiplyMatrix(const Matrix& matrix, uint32_t rows, const Sink& sink);
+  [[nodiscard]] Status MultiplyBoth(const Part& a, const Part& b, uint32_t outputs, uint32_t rows,
+                                    float* out_a, float* out_b,
+                                    const Choices* maybe_choices = nullptr);
   PagedRows Paged(uint32_t kv_layer) const;
   uint32_t Splits() const { return last_position_ / spec::kSplit + 1; }
 

@@ -84,15 +84,14 @@ __device__ inline float GroupValue32(const Lane32& w, const int* q, float scale,
 }
 
 __device__ inline void LoadInput(const int8_t* row, uint32_t index, uint32_t count, int* q) {
-  int4 low = {};
-  int4 high = {};
   if (index < count) {
-    const auto* const at = reinterpret_cast<const int4*>(row + 32 * static_cast<uint64_t>(index));
-    low = at[0];
-    high = at[1];
+    Load32(reinterpret_cast<const uint8_t*>(row) + 32 * static_cast<uint64_t>(index), q);
+    return;
   }
-  q[0] = low.x, q[1] = low.y, q[2] = low.z, q[3] = low.w;
-  q[4] = high.x, q[5] = high.y, q[6] = high.z, q[7] = high.w;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    q[i] = 0;
+  }
 }
 
 // Adds the warp's 4 groups from `base` on to y.

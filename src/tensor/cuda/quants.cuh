@@ -100,10 +100,20 @@ __device__ inline void Scale6(const uint8_t* s, int j, Lane32& out) {
   out.min = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | ((s[j] >> 6) << 4);
 }
 
+// 32 bytes at an address that 16 divides.
+__device__ inline void Load32(const uint8_t* at, int* out) {
+  const int4 low = reinterpret_cast<const int4*>(at)[0];
+  const int4 high = reinterpret_cast<const int4*>(at)[1];
+  out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
+  out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
+}
+
+// Blocks of Q4_K and Q5_K are whole multiples of 16 bytes, and so are the places in them.
 __device__ inline void Nibbles256(const uint8_t* qs, int j, Lane32& out) {
+  Load32(qs + 32 * (j / 2), out.w);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    out.w[i] = (Load4(qs + 32 * (j / 2) + 4 * i) >> (4 * (j % 2))) & kLow4;
+    out.w[i] = (out.w[i] >> (4 * (j % 2))) & kLow4;
   }
 }
 
@@ -119,9 +129,11 @@ __device__ inline void Load(const BlockQ5K& block, int j, Lane32& out) {
   out.low = spec::F16ToF32(block.dmin);
   Scale6(block.scales, j, out);
   Nibbles256(block.qs, j, out);
+  int fifths[8];
+  Load32(block.qh, fifths);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    out.w[i] |= ((Load4(block.qh + 4 * i) >> j) & kOnes) << 4;
+    out.w[i] |= ((fifths[i] >> j) & kOnes) << 4;
   }
 }
 

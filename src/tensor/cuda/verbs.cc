@@ -44,8 +44,8 @@ Status CudaExecutable::PrepareInputs(const float* x, uint32_t width, const Norm*
   return {};
 }
 
-Status CudaExecutable::MultiplyPart(const Part& part, uint32_t outputs, uint32_t rows,
-                                    const Sink& sink, const Choices* maybe_choices) {
+Status CudaExecutable::MultiplyPart(cudaStream_t stream, const Part& part, uint32_t outputs,
+                                    uint32_t rows, const Sink& sink, const Choices* maybe_choices) {
   Product product{.type = part.type,
                   .weights = part.data,
                   .row_bytes = part.row_bytes,
@@ -70,17 +70,37 @@ Status CudaExecutable::MultiplyPart(const Part& part, uint32_t outputs, uint32_t
     product.maybe_experts = maybe_choices->ids;
     product.choices_a_row = maybe_choices->choices_a_row;
   }
-  TRY_CUDA(Multiply(product, device_.stream));
+  TRY_CUDA(Multiply(product, stream));
   return {};
 }
 
+// Parts of few outputs leave most of a GPU idle, so they run beside each other.
 Status CudaExecutable::MultiplyMatrix(const Matrix& matrix, uint32_t rows, const Sink& sink) {
+  const bool several = matrix.parts.size() > 1;
+  if (several) {
+    TRY(device_.Fork());
+  }
   uint32_t first = 0;
-  for (const Part& part : matrix.parts) {
-    TRY(MultiplyPart(part, part.rows, rows, {sink.out + first, sink.stride, sink.residual}));
+  for (size_t i = 0; i < matrix.parts.size(); ++i) {
+    const Part& part = matrix.parts[i];
+    const cudaStream_t stream =
+        i == 0 ? device_.stream : device_.sides[(i - 1) % device_.sides.size()];
+    TRY(MultiplyPart(stream, part, part.rows, rows,
+                     {sink.out + first, sink.stride, sink.residual}));
     first += part.rows;
   }
-  return {};
+  return several ? device_.Join() : Status{};
+}
+
+// The same of two matrices with a sink each.
+Status CudaExecutable::MultiplyBoth(const Part& a, const Part& b, uint32_t outputs, uint32_t rows,
+                                    float* out_a, float* out_b, const Choices* maybe_choices) {
+  TRY(device_.Fork());
+  TRY(MultiplyPart(device_.stream, a, outputs, rows, {.out = out_a, .stride = outputs},
+                   maybe_choices));
+  TRY(MultiplyPart(device_.sides[0], b, outputs, rows, {.out = out_b, .stride = outputs},
+                   maybe_choices));
+  return device_.Join();
 }
 
 Status CudaExecutable::Run(const EmbedOp& op) {
@@ -181,8 +201,7 @@ Status CudaExecutable::Run(const NormGateUpOp& op) {
   float* const gates = FloatsAt(layout_.products);
   float* const ups = FloatsAt(layout_.ups);
   TRY(PrepareInputs(Value(op.x), op.x.width, &op.norm, ClassesOf(matrix), n_rows_));
-  TRY(MultiplyPart(matrix.parts[0], ff, n_rows_, {.out = gates, .stride = ff}));
-  TRY(MultiplyPart(matrix.parts[1], ff, n_rows_, {.out = ups, .stride = ff}));
+  TRY(MultiplyBoth(matrix.parts[0], matrix.parts[1], ff, n_rows_, gates, ups));
   TRY_CUDA(Gate(op.activation, gates, ups, uint64_t{n_rows_} * ff, Value(op.out), device_.stream));
   return {};
 }
@@ -208,13 +227,12 @@ Status CudaExecutable::Run(const MoeOp& op) {
                   .weights = FloatsAt(layout_.router_weights)},
                  device_.stream));
   const Choices of_rows{.ids = ids, .choices_a_row = op.top_k};
-  TRY(MultiplyPart(experts.gate, op.ff, choices, {.out = products, .stride = op.ff}, &of_rows));
-  TRY(MultiplyPart(experts.up, op.ff, choices, {.out = ups, .stride = op.ff}, &of_rows));
+  TRY(MultiplyBoth(experts.gate, experts.up, op.ff, choices, products, ups, &of_rows));
   TRY_CUDA(Gate(op.activation, products, ups, uint64_t{choices} * op.ff, products, device_.stream));
   TRY(PrepareInputs(products, op.ff, nullptr, ClassOf(experts.down), choices));
   const Choices of_choices{.ids = ids, .choices_a_row = 1};
-  TRY(MultiplyPart(experts.down, op.x.width, choices, {.out = products, .stride = op.x.width},
-                   &of_choices));
+  TRY(MultiplyPart(device_.stream, experts.down, op.x.width, choices,
+                   {.out = products, .stride = op.x.width}, &of_choices));
   TRY_CUDA(CombineExperts(products, FloatsAt(layout_.router_weights), n_rows_, op.top_k, op.x.width,
                           Value(op.x), device_.stream));
   return {};
@@ -229,7 +247,7 @@ Status CudaExecutable::Run(const HeadOp& op) {
   float* const logits = FloatsAt(layout_.logits);
   TRY(PrepareInputs(Value(op.x), op.x.width, &op.norm, ClassesOf(matrix), n_logit_rows_,
                     view_.logit_rows));
-  TRY(MultiplyPart(matrix.parts.front(), program_.vocabulary, n_logit_rows_,
+  TRY(MultiplyPart(device_.stream, matrix.parts.front(), program_.vocabulary, n_logit_rows_,
                    {.out = logits, .stride = program_.vocabulary}));
   TRY_CUDA(TestFinite(logits, program_.vocabulary, n_logit_rows_, view_.logit_rows, Finite(),
                       device_.stream));
