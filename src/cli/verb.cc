@@ -229,7 +229,8 @@ std::string SourceOf(const CLI::Option& option, bool typed) {
 
 void WarnOfUnknownVariables(const CLI::App& program) {
   // The cache folder is the store's, FAK_SKIP_DEPS the Makefile's, which hands it on.
-  std::vector<std::string> known = {"FAK_CACHE", "FAK_CUDA_GRAPHS", "FAK_CUDA_LIBRARY", "FAK_SKIP_DEPS"};
+  std::vector<std::string> known = {"FAK_CACHE", "FAK_CUDA_GRAPHS", "FAK_CUDA_LIBRARY",
+                                    "FAK_SKIP_DEPS"};
   AddVariables(program, known);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
