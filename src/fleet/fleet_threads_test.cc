@@ -161,6 +161,9 @@ TEST_P(FleetThreadsTest, EndsEveryRequestExactlyOnce) {
     }
   }
   EXPECT_GT(moved, 0u);
+  for (ScriptedReplica* replica : replicas_) {
+    replica->Stop();  // requests that were cancelled, and hold who refused them before
+  }
   fleet_->Tick();
   EXPECT_EQ(fleet_->Describe().replicas.size(), kReplicas);
   fleet_->Stop();
