@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -11,6 +12,7 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "cli/bench_compare.h"
+#include "cli/bench_doctor.h"
 #include "cli/bench_roofline.h"
 #include "cli/bench_route.h"
 #include "cli/bench_serve.h"
@@ -302,30 +304,25 @@ std::function<ExitStatus()> AddBench(Program& program) {
                    "NAME=DIR of a llama.cpp build to run in alternation; repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--json", flags->json, "Print JSON with llama-bench's field names");
-  const std::function<ExitStatus()> serve = AddBenchServe(*bench);
-  const std::function<ExitStatus()> compare = AddBenchCompare(*bench);
-  const std::function<ExitStatus()> route = AddBenchRoute(*bench);
-  const std::function<ExitStatus()> roofline = AddBenchRoofline(*bench);
+  const std::vector<std::pair<std::string, std::function<ExitStatus()>>> others = {
+      {"serve", AddBenchServe(*bench)},   {"compare", AddBenchCompare(*bench)},
+      {"route", AddBenchRoute(*bench)},   {"roofline", AddBenchRoofline(*bench)},
+      {"doctor", AddBenchDoctor(*bench)},
+  };
   bench->footer(
       "Examples:\n"
       "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin\n"
       "  fak bench serve --target http://127.0.0.1:8000 --concurrency 4 -n 40 --output-len 32\n"
       "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%'\n"
       "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95\n"
-      "  fak bench roofline smollm2 -t 2");
+      "  fak bench roofline smollm2 -t 2\n"
+      "  fak bench doctor");
   verb->footer("Example:\n  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8");
-  return [flags, bench, serve, compare, route, roofline]() -> ExitStatus {
-    if (bench->got_subcommand("compare")) {
-      return compare();
-    }
-    if (bench->got_subcommand("serve")) {
-      return serve();
-    }
-    if (bench->got_subcommand("route")) {
-      return route();
-    }
-    if (bench->got_subcommand("roofline")) {
-      return roofline();
+  return [flags, bench, others]() -> ExitStatus {
+    for (const auto& [name, run] : others) {
+      if (bench->got_subcommand(name)) {
+        return run();
+      }
     }
     const Status measured = BenchModel(*flags);
     return measured ? 0 : PrintError(measured.error());

@@ -1,6 +1,7 @@
 """fak bench: tables that a person reads, and JSON; of a model's, that which is laid beside llama-bench's."""
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import support
@@ -94,6 +95,28 @@ class BenchRoofline(support.CliTest):
             out, err = self.fak("bench", "roofline", *flags, status=status)
             self.assertEqual(out, "")
             self.assertIn(words, err)
+
+
+class BenchDoctor(support.CliTest):
+    ROWS = ["clock", "clock afterwards", "steal", "other load", "processor limit", "memory", "memory limit", "swap",
+            "huge pages", "NUMA nodes", "governor"]
+
+    def test_text_and_json_say_the_same_things(self):
+        # Whether this machine is quiet isn't ours to say; that the exit status follows from the rows is.
+        for flags in ((), ("--json",)):
+            done = subprocess.run([support.FAK, "bench", "doctor", "-t", "2", *flags], capture_output=True, text=True,
+                                  env=self.env, timeout=support.PATIENCE_S)
+            if flags:
+                said = json.loads(done.stdout)
+                rows = {row["what"]: row["verdict"] for row in said["findings"]}
+                self.assertEqual(said["spoiled"], "spoils" in rows.values())
+                self.assertTrue(all(row["value"] and (row["verdict"] == "ok") == (row["advice"] == "")
+                                    for row in said["findings"]), said)
+            else:
+                rows = {line[:17].strip(): line[18:25].strip() for line in done.stdout.splitlines() if line[0] != " "}
+            self.assertEqual(list(rows), self.ROWS, done.stdout)
+            self.assertLessEqual(set(rows.values()), {"ok", "note", "spoils"})
+            self.assertEqual(done.returncode, 1 if "spoils" in rows.values() else 0, done.stdout + done.stderr)
 
 
 class BenchServe(support.CliTest):
