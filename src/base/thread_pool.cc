@@ -11,6 +11,7 @@
 #include <sched.h>
 #endif
 
+#include "base/control_group.h"
 #include "base/result.h"
 
 namespace fak {
@@ -63,24 +64,6 @@ void NameThisThread(int worker) {
   (void)worker;
 #endif
 }
-
-#ifdef __linux__
-// The quota of this control group in whole CPUs, rounded up; 0 when there is none.
-int CgroupCpuQuota() {
-  std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
-  if (file == nullptr) {
-    return 0;
-  }
-  long quota = 0;
-  long period = 0;
-  const int read = std::fscanf(file, "%ld %ld", &quota, &period);  // "max 100000" reads nothing
-  std::fclose(file);
-  if (read != 2 || quota <= 0 || period <= 0) {
-    return 0;
-  }
-  return static_cast<int>(std::clamp((quota + period - 1) / period, 1L, 4096L));
-}
-#endif
 
 }  // namespace
 
@@ -207,7 +190,7 @@ int ThreadPool::UsableCpus() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
     cpus = CPU_COUNT(&set);
   }
-  if (const int quota = CgroupCpuQuota(); quota > 0) {
+  if (const int quota = ReadGroupLimits().cpus; quota > 0) {
     cpus = std::min(cpus, quota);
   }
 #endif

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "base/control_group.h"
 #include "base/thread_pool.h"
 
 #ifdef __linux__
@@ -17,7 +18,7 @@ namespace {
 
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
-// The number in a file of one line; kUnknown if there is none ("max").
+// The number in a file of one line; kUnknown if there is none.
 uint64_t ReadNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
@@ -42,15 +43,9 @@ uint64_t MemInfo(const std::string& key) {
 
 MachineMemory ReadMachineMemory() {
   MachineMemory memory{MemInfo("MemTotal:"), MemInfo("MemAvailable:")};
-  const std::string group = "/sys/fs/cgroup/";
-  const uint64_t limit = ReadNumber(group + "memory.max");
-  if (limit != kUnknown) {
-    const uint64_t used = ReadNumber(group + "memory.current");
-    memory.total = std::min(memory.total, limit);
-    if (used != kUnknown) {
-      memory.available = std::min(memory.available, limit - std::min(limit, used));
-    }
-  }
+  const GroupLimits limits = ReadGroupLimits();
+  memory.total = std::min(memory.total, limits.memory_bytes);
+  memory.available = std::min(memory.available, limits.memory_left_bytes);
   return memory;
 }
 
