@@ -2,7 +2,6 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/base64.h"
@@ -11,6 +10,7 @@
 #include "base/strings.h"
 #include "fleet/discovery.h"
 #include "fleet/discovery_client.h"
+#include "fleet/discovery_thread.h"
 #include "fleet/replica_json.h"
 #include "net/url.h"
 
@@ -18,8 +18,6 @@
 namespace fak::fleet {
 namespace {
 
-constexpr int64_t kAgainMs = 1'000;  // after a failure; twice as long each time, up to
-constexpr int64_t kAgainMsMax = 10'000;
 constexpr int kQuietMs = 30'000;         // without news all is read again
 constexpr int64_t kLostKeptMs = 60'000;  // that a replica stays whose lease is lost
 
@@ -56,21 +54,9 @@ std::string After(std::string prefix) {
 class EtcdDiscovery final : public Discovery {
  public:
   EtcdDiscovery(DiscoverySpec spec, Membership& membership)
-      : spec_(std::move(spec)), membership_(membership) {
-    auto client = DiscoveryClient::Make(spec_.ca_file);
-    if (!client) {
-      membership_.NoteFailure(spec_.source, client.error());
-      return;
-    }
-    client_ = *std::move(client);
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~EtcdDiscovery() override {
-    if (client_ != nullptr) {
-      client_->Stop();
-      thread_.join();
-    }
-  }
+      : spec_(std::move(spec)),
+        membership_(membership),
+        thread_(spec_, membership, [this](DiscoveryClient& client) { return Round(client); }) {}
 
  private:
   struct Entry {
@@ -78,20 +64,6 @@ class EtcdDiscovery final : public Discovery {
     int64_t lease = 0;
     int64_t lost_ns = 0;  // when its lease was; 0: it wasn't
   };
-
-  void Run() {
-    int64_t again_ms = kAgainMs;
-    while (!client_->stopped()) {
-      const Status followed = ReadAndFollow();
-      if (followed || client_->stopped()) {
-        again_ms = kAgainMs;
-        continue;
-      }
-      membership_.NoteFailure(spec_.source, followed.error());
-      client_->Pause(again_ms);
-      again_ms = std::min(2 * again_ms, kAgainMsMax);
-    }
-  }
 
   net::HttpClientRequest Call(const std::string& path, const Json& body) const {
     net::HttpClientRequest request;
@@ -111,8 +83,8 @@ class EtcdDiscovery final : public Discovery {
   }
 
   // Ok: it has been quiet, or what was to follow is no more there; all is to be read again.
-  Status ReadAndFollow() {
-    TRY_ASSIGN(const Json read, client_->Ask(Call("/v3/kv/range", Range())));
+  Status Round(DiscoveryClient& client) {
+    TRY_ASSIGN(const Json read, client.Ask(Call("/v3/kv/range", Range())));
     const Json* header = read.Find("header");
     const int64_t revision = header == nullptr ? 0 : Number(header->Find("revision"));
     std::map<std::string, Entry> before = std::exchange(entries_, {});
@@ -124,7 +96,7 @@ class EtcdDiscovery final : public Discovery {
     // Who went while nobody looked.
     for (auto& [name, entry] : before) {
       if (!entries_.contains(name)) {
-        Lose(name, std::move(entry));
+        Lose(client, name, std::move(entry));
       }
     }
     TRY(Tell());
@@ -134,10 +106,10 @@ class EtcdDiscovery final : public Discovery {
     watch.Set("create_request", std::move(create));
     net::HttpClientRequest request = Call("/v3/watch", watch);
     request.timeouts.idle_ms = kQuietMs;
-    return client_->Follow(std::move(request), [this](const Json& said) { return Take(said); });
+    return client.Follow(std::move(request), [&](const Json& said) { return Take(client, said); });
   }
 
-  Status Take(const Json& said) {
+  Status Take(DiscoveryClient& client, const Json& said) {
     const Json* result = said.Find("result");
     if (result == nullptr) {
       return Fail(Code::kUpstreamError, "etcd ended the watch: " + said.Dump().substr(0, 200));
@@ -165,7 +137,7 @@ class EtcdDiscovery final : public Discovery {
         Entry entry = std::move(found->second);
         const std::string name = found->first;
         entries_.erase(found);
-        Lose(name, std::move(entry));
+        Lose(client, name, std::move(entry));
       }
     }
     return Tell();
@@ -199,9 +171,9 @@ class EtcdDiscovery final : public Discovery {
 
   // One whose key is gone. With its lease, it may be there still and only not have reached etcd: it
   // is doubted for a while. Else somebody took the key out, and means it.
-  void Lose(const std::string& name, Entry entry) {
+  void Lose(DiscoveryClient& client, const std::string& name, Entry entry) {
     const int64_t now_ns = Clock::Real().NowNs();
-    if (entry.lost_ns == 0 && IsLost(entry.lease)) {
+    if (entry.lost_ns == 0 && IsLost(client, entry.lease)) {
       entry.lost_ns = now_ns;
     }
     if (entry.lost_ns != 0 && now_ns - entry.lost_ns < kLostKeptMs * kNsPerMs) {
@@ -209,13 +181,13 @@ class EtcdDiscovery final : public Discovery {
     }
   }
   // Also where etcd doesn't say.
-  bool IsLost(int64_t lease) {
+  bool IsLost(DiscoveryClient& client, int64_t lease) const {
     if (lease == 0) {
       return false;
     }
     Json asked = Json::Object{};
     asked.Set("ID", std::to_string(lease));
-    const Result<Json> answer = client_->Ask(Call("/v3/lease/timetolive", asked));
+    const Result<Json> answer = client.Ask(Call("/v3/lease/timetolive", asked));
     return !answer || Number(answer->Find("TTL")) < 0;
   }
 
@@ -234,8 +206,7 @@ class EtcdDiscovery final : public Discovery {
   const DiscoverySpec spec_;
   Membership& membership_;
   std::map<std::string, Entry> entries_;  // by name; thread_'s
-  std::unique_ptr<DiscoveryClient> client_;
-  std::thread thread_;
+  DiscoveryThread thread_;
 };
 
 }  // namespace

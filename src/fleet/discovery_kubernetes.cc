@@ -2,20 +2,18 @@
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/key_file.h"
 #include "fleet/discovery.h"
 #include "fleet/discovery_client.h"
+#include "fleet/discovery_thread.h"
 #include "net/url.h"
 
 // The endpoints of a Kubernetes service: its EndpointSlices, listed once and then watched.
 namespace fak::fleet {
 namespace {
 
-constexpr int64_t kAgainMs = 1'000;  // after a failure; twice as long each time, up to
-constexpr int64_t kAgainMsMax = 10'000;
 constexpr int kWatchS = 300;       // that a watch is asked to last
 constexpr int kQuietMs = 120'000;  // bookmarks come each minute: without them nobody is there
 constexpr int kGone = 410;
@@ -53,40 +51,21 @@ Error ErrorIn(const Json& status) {
 class KubernetesDiscovery final : public Discovery {
  public:
   KubernetesDiscovery(DiscoverySpec spec, Membership& membership)
-      : spec_(std::move(spec)), membership_(membership) {
-    auto client = DiscoveryClient::Make(spec_.ca_file);
-    if (!client) {
-      membership_.NoteFailure(spec_.source, client.error());
-      return;
-    }
-    client_ = *std::move(client);
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~KubernetesDiscovery() override {
-    if (client_ != nullptr) {
-      client_->Stop();
-      thread_.join();
-    }
-  }
+      : spec_(std::move(spec)),
+        membership_(membership),
+        thread_(spec_, membership, [this](DiscoveryClient& client) { return Round(client); }) {}
 
  private:
-  void Run() {
-    int64_t again_ms = kAgainMs;
-    while (!client_->stopped()) {
-      const Status followed = ListAndFollow();
-      if (followed || client_->stopped()) {
-        again_ms = kAgainMs;
-        continue;
-      }
-      version_.clear();
-      if (followed.error().upstream_status == kGone && listed_) {
-        listed_ = false;
-        continue;  // the versions that we know of are no more kept there: from the start
-      }
-      membership_.NoteFailure(spec_.source, followed.error());
-      client_->Pause(again_ms);
-      again_ms = std::min(2 * again_ms, kAgainMsMax);
+  Status Round(DiscoveryClient& client) {
+    Status followed = ListAndFollow(client);
+    if (followed) {
+      return followed;
     }
+    version_.clear();
+    if (followed.error().upstream_status == kGone && std::exchange(listed_, false)) {
+      return {};  // the versions that we know of are no more kept there: from the start
+    }
+    return followed;
   }
 
   Result<net::HttpClientRequest> Call(const std::string& more) const {
@@ -106,20 +85,20 @@ class KubernetesDiscovery final : public Discovery {
     return request;
   }
 
-  Status ListAndFollow() {
+  Status ListAndFollow(DiscoveryClient& client) {
     if (version_.empty()) {
-      TRY(List());
+      TRY(List(client));
     }
     TRY_ASSIGN(net::HttpClientRequest request,
                Call("&watch=1&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(kWatchS) +
                     "&resourceVersion=" + version_));
     request.timeouts.idle_ms = kQuietMs;
-    return client_->Follow(std::move(request), [this](const Json& event) { return Take(event); });
+    return client.Follow(std::move(request), [this](const Json& event) { return Take(event); });
   }
 
-  Status List() {
+  Status List(DiscoveryClient& client) {
     TRY_ASSIGN(net::HttpClientRequest request, Call(""));
-    TRY_ASSIGN(const Json list, client_->Ask(std::move(request)));
+    TRY_ASSIGN(const Json list, client.Ask(std::move(request)));
     version_ = TextAt(list, "metadata", "resourceVersion");
     if (version_.empty()) {
       return Fail(Code::kUpstreamError,
@@ -204,8 +183,7 @@ class KubernetesDiscovery final : public Discovery {
   std::map<std::string, std::set<std::string>> slices_;
   std::string version_;  // up to which all is known; empty: nothing is
   bool listed_ = false;  // since what was known was no more kept
-  std::unique_ptr<DiscoveryClient> client_;
-  std::thread thread_;
+  DiscoveryThread thread_;
 };
 
 }  // namespace

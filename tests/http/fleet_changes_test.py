@@ -1,5 +1,6 @@
 """Replicas that come and go while clients ask: by `fak fleet add` and `remove`."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -43,6 +44,29 @@ class FleetCase(unittest.TestCase):
                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(ran.returncode, status, ran.stderr)
         return ran.stderr if status else ran.stdout
+
+    @contextlib.contextmanager
+    def asked_all_the_time(self):
+        """By four clients, two of them streaming; every answer is the reference."""
+        broken = []
+        stop = threading.Event()
+
+        def client(stream):
+            while not stop.is_set():
+                outcome = Outcome(self.front.address, stream=stream)
+                if (outcome.error, outcome.text, outcome.finishes) != (None, self.reference, 1):
+                    broken.append(vars(outcome))
+
+        clients = [threading.Thread(target=client, args=(i % 2 == 0,)) for i in range(4)]
+        for each in clients:
+            each.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for each in clients:
+                each.join()
+        self.assertEqual(broken, [])
 
     def file(self, text):
         """Its path; it goes with the test."""
@@ -139,28 +163,11 @@ class Changes(FleetCase):
         self.assertEqual(self.routes(), {"b"})
 
     def test_changed_all_the_time_under_load(self):
-        broken = []
-        stop = threading.Event()
-
-        def client(stream):
-            while not stop.is_set():
-                outcome = Outcome(self.front.address, stream=stream)
-                if (outcome.error, outcome.text, outcome.finishes) != (None, self.reference, 1):
-                    broken.append(vars(outcome))
-
-        clients = [threading.Thread(target=client, args=(i % 2 == 0,)) for i in range(4)]
-        for each in clients:
-            each.start()
-        try:
+        with self.asked_all_the_time():
             for _ in range(10):
                 self.fleet_verb("remove", "a", "--wait")
                 self.fleet_verb("add", self.upstream("a"))
                 self.wait_healthy("a")
-        finally:
-            stop.set()
-            for each in clients:
-                each.join()
-        self.assertEqual(broken, [])
         self.front.wait_quiet()
         self.assertEqual(sorted(self.names()), ["a", "b"])
 
