@@ -210,7 +210,7 @@ void ReadUnserved(Fields& fields, Turn& turn) {
 void ReadPredict(Fields& fields, SamplingParams& sampling) {
   const auto count = fields.IntOrMost("n_predict", kInt32Min);
   if (count) {
-    sampling.max_tokens = *count < 0 ? std::nullopt : std::optional(*count);
+    sampling.max_tokens = *count < 0 ? std::nullopt : count;
   }
 }
 
