@@ -56,6 +56,7 @@ struct ServeFlags {
   std::string keys_file;
   bool allow_unauthenticated = false;
   bool trust_request_chat_template = false;
+  std::string tool_call_parser = "auto";
   std::string allowed_origin;
   std::vector<std::string> slos;
   std::string ssl_certfile;
@@ -454,12 +455,19 @@ bool IgnoresHangUp() {
   return sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+std::optional<text::ToolDialect> ToolDialectOf(const std::string& parser) {
+  return parser == "hermes" ? std::optional(text::ToolDialect::kHermes)
+         : parser == "none" ? std::optional(text::ToolDialect::kNone)
+                            : std::nullopt;
+}
+
 gateway::GatewayOptions FrontOptions(const ServeFlags& flags, const Served& served,
                                      gateway::KeyRing keys, std::string kv_event_sources) {
   return {.served_names = served.names,
           .maybe_card = served.driver->maybe_card(),
           .keys = std::move(keys),
           .trust_request_chat_template = flags.trust_request_chat_template,
+          .tool_dialect = ToolDialectOf(flags.tool_call_parser),
           .cors_origin = flags.allowed_origin,
           .request_timeout_ms = RequestTimeoutMs(flags),
           .kv_event_sources = std::move(kv_event_sources),
@@ -562,6 +570,15 @@ Status Serve(ServeFlags flags, const Program& program) {
   return {};
 }
 
+void AddToolCallParser(CLI::App& verb, ServeFlags& flags) {
+  flags.native_options.push_back(
+      verb.add_option("--tool-call-parser", flags.tool_call_parser,
+                      "How the model writes tool calls: hermes, none (they stay text), or auto, as "
+                      "its chat template shows them")
+          ->check(CLI::IsMember({"auto", "hermes", "none"}))
+          ->capture_default_str());
+}
+
 void AddFlags(CLI::App& verb, ServeFlags& flags) {
   AddModel(verb, flags.engine.model);
   const size_t before_native = verb.get_options().size();
@@ -597,6 +614,7 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
   flags.native_options.push_back(verb.add_flag("--trust-request-chat-template",
                                                flags.trust_request_chat_template,
                                                "Take chat_template from requests"));
+  AddToolCallParser(verb, flags);
   verb.add_option("--allowed-origin", flags.allowed_origin,
                   "Origin that may call from a browser, or *");
   verb.add_option("--slo", flags.slos,

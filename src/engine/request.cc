@@ -8,17 +8,22 @@ namespace fak::engine {
 namespace {
 
 // Anything but "none" and "auto", which promise no call.
-bool WantsTools(const Json& choice) {
+bool DemandsCall(const Json& choice) {
   return !choice.is_null() &&
          !(choice.is_string() && (choice.string() == "none" || choice.string() == "auto"));
 }
 
 Status CheckTurn(const wire::Turn& turn) {
-  if (turn.tools.is_array() && !turn.tools.array().empty()) {
-    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", turn.tools_field);
+  if (turn.tools.is_array() && turn.tools_field != "tools") {
+    return Fail(Code::kUnsupported, turn.tools_field + " are not offered by this engine: use tools",
+                turn.tools_field);
   }
-  if (WantsTools(turn.tool_choice)) {
-    return Fail(Code::kUnsupported, "tools are not offered by this engine yet", "tool_choice");
+  if (DemandsCall(turn.tool_choice)) {
+    return Fail(
+        Code::kUnsupported,
+        "tool_choice: only \"auto\" and \"none\" are offered by this engine yet; to promise a "
+        "call, it needs a grammar",
+        "tool_choice");
   }
   if (turn.suffix) {
     return Fail(Code::kUnsupported, "suffix is not offered by this engine", "suffix");
@@ -49,7 +54,7 @@ Status CheckTemplate(const std::vector<driver::PreparedPrompt>& prompts) {
   for (const driver::PreparedPrompt& prompt : prompts) {
     if (!prompt.unserved_field.empty()) {
       return Fail(Code::kUnsupported,
-                  prompt.unserved_field + ": this model's chat template has no switch for it",
+                  prompt.unserved_field + ": this model's chat template has no place for it",
                   prompt.unserved_field);
     }
   }

@@ -7,9 +7,12 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "gateway/chat_tools.h"
 #include "gateway/http_status.h"
+#include "gateway/tool_stage.h"
 #include "net/url.h"
 #include "text/chat_template.h"
+#include "text/tool_call_parser.h"
 #include "wire/openai_decode.h"
 #include "wire/passed.h"
 
@@ -500,6 +503,34 @@ Result<std::shared_ptr<const text::ModelCard>> Gateway::CardFor(const wire::Turn
   return card;
 }
 
+// Whether the calls are to be found in the text that the engine writes.
+bool Gateway::FindsToolCalls(const wire::Turn& turn) const {
+  return HasTools(turn) && ChoosesTools(turn) && options_.maybe_card != nullptr &&
+         !driver_.capabilities()->tool_calls && options_.tool_dialect != text::ToolDialect::kNone;
+}
+
+Result<std::shared_ptr<driver::EventSink>> Gateway::SinkFor(
+    const wire::Turn& turn, const std::string& request_id,
+    std::shared_ptr<driver::EventSink> next) const {
+  if (!FindsToolCalls(turn)) {
+    return next;
+  }
+  TRY_ASSIGN(const auto card, CardFor(turn));
+  const text::ChatTemplateTraits& traits = card->maybe_chat_template->traits();
+  if (!traits.tools) {
+    return next;  // the engine refuses the turn
+  }
+  if (!options_.tool_dialect && traits.tool_dialect == text::ToolDialect::kNone) {
+    return Fail(Code::kUnsupported,
+                "tools: how this model writes a tool call can't be told from its chat template; "
+                "start the server with --tool-call-parser",
+                turn.tools_field);
+  }
+  TRY_ASSIGN(std::vector<std::string> names, ToolNames(turn));
+  return std::make_shared<ToolStage>(std::move(names), "call_" + request_id,
+                                     turn.parallel_tool_calls, std::move(next));
+}
+
 void Gateway::Chat(std::shared_ptr<Call> call) {
   Result<Json> document = ParseJson(call->request.body);
   if (!document) {
@@ -611,6 +642,10 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     return;
   }
   decoded->model = ShownModel(decoded->model);
+  if (FindsToolCalls(*decoded) &&
+      text::ToolCallParser::NeedsSpecialTokens(*options_.maybe_card->tokenizer)) {
+    decoded->sampling.skip_special_tokens = false;
+  }
   auto turn = std::make_shared<const wire::Turn>(*std::move(decoded));
   if (!turn->unknown_fields.empty()) {
     emitter_->Add(metrics::Counter::kUnknownFields,
@@ -637,7 +672,9 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
   }
   call->request.body = {};  // the document has it
   call->context.maybe_body = nullptr;
-  if (const Status admitted = driver_.Admit(*prepared, exchange); !admitted) {
+  auto sink = SinkFor(*turn, call->context.request_id, exchange);
+  const Status admitted = sink ? driver_.Admit(*prepared, *std::move(sink)) : Fail(sink.error());
+  if (!admitted) {
     exchange->Refuse(admitted.error());
     return;
   }

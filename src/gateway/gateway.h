@@ -22,6 +22,7 @@
 #include "gateway/work_queue.h"
 #include "metrics/serving.h"
 #include "net/http_server.h"
+#include "text/chat_template.h"
 #include "text/model_card.h"
 
 // The front door: one HTTP handler for every route, over one driver. Start here, then routes.cc
@@ -34,6 +35,8 @@ struct GatewayOptions {
   std::shared_ptr<const text::ModelCard> maybe_card;
   KeyRing keys;
   bool trust_request_chat_template = false;
+  // How the model writes tool calls; absent: as its chat template shows them.
+  std::optional<text::ToolDialect> tool_dialect = {};
   // Exactly this origin, or "*", may call from a browser; empty: none.
   std::string cors_origin;
   size_t prepare_threads = 1;
@@ -107,6 +110,11 @@ class Gateway final : public net::HttpHandler {
   Result<Json> DocumentOf(const Call& call) const;
   std::string ShownModel(const std::string& asked) const;
   Result<std::shared_ptr<const text::ModelCard>> CardFor(const wire::Turn& turn) const;
+  bool FindsToolCalls(const wire::Turn& turn) const;
+  // `next`, or a stage before it that finds the tool calls in what the engine writes.
+  Result<std::shared_ptr<driver::EventSink>> SinkFor(const wire::Turn& turn,
+                                                     const std::string& request_id,
+                                                     std::shared_ptr<driver::EventSink> next) const;
   // Of every answer.
   net::HttpHeaders HeadersOf(const Call& call) const;
 

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/limits.h"
+#include "gateway/chat_tools.h"
 #include "kv/unit_keys.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -112,11 +113,18 @@ Result<PreparedPrompt> PrepareChat(const wire::Turn& turn, const text::ModelCard
                 "messages");
   }
   text::ChatInput input;
-  input.messages = turn.messages;
+  TRY_ASSIGN(input.messages, MessagesFor(turn, *card.maybe_chat_template));
   input.tools = turn.tools;
   input.add_generation_prompt = turn.add_generation_prompt && !turn.continue_final_message;
   input.extra = turn.chat_template_kwargs;
   PreparedPrompt prompt;
+  if (HasTools(turn)) {
+    if (!card.maybe_chat_template->traits().tools) {
+      prompt.unserved_field = turn.tools_field;
+    } else if (turn.tools_field == "tools") {  // an engine refuses tools under another name
+      TRY(ToolNames(turn));
+    }
+  }
   if (turn.reasoning_effort && !TellEffort(turn, *card.maybe_chat_template, input.extra) &&
       *turn.reasoning_effort != "none") {
     prompt.unserved_field = "reasoning_effort";

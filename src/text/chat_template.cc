@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
 
 #include "text/jinja/evaluator.h"
 #include "text/jinja/parser.h"
@@ -79,8 +80,18 @@ std::vector<Segment> RenderedPrompt::Segments() const {
   return segments;
 }
 
+struct ChatTemplate::Probed {
+  std::once_flag once;
+  ChatTemplateTraits traits;
+};
+
 ChatTemplate::ChatTemplate(std::shared_ptr<const jinja::Template> parsed)
-    : parsed_(std::move(parsed)) {}
+    : parsed_(std::move(parsed)), probed_(std::make_shared<Probed>()) {}
+
+const ChatTemplateTraits& ChatTemplate::traits() const {
+  std::call_once(probed_->once, [this] { probed_->traits = Probe(); });
+  return probed_->traits;
+}
 
 Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   auto parsed = jinja::ParseTemplate(source);

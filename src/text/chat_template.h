@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,12 @@ struct RenderedPrompt {
   std::vector<Segment> Segments() const;
 };
 
+// How a model writes that it calls a tool.
+enum class ToolDialect : uint8_t {
+  kNone,    // in no way that is read here
+  kHermes,  // <tool_call> {"name": ..., "arguments": {...}} </tool_call>: Hermes 2, Qwen 2.5 and 3
+};
+
 // What a template was seen to do with small probe conversations; a conversation that needs more
 // may still be refused by the template itself.
 struct ChatTemplateTraits {
@@ -75,6 +82,8 @@ struct ChatTemplateTraits {
   bool system_role = false;   // a system message shows up
   // `arguments` of a tool call must be an object (a string would come out quoted twice, or raise).
   bool object_arguments = false;
+  // As the template shows an assistant's call, so the model will write its own.
+  ToolDialect tool_dialect = ToolDialect::kNone;
 };
 
 // A chat template: the subset of Jinja that model families use, rendered as Python's jinja2 does in
@@ -99,14 +108,19 @@ class ChatTemplate {
   // where the template nests as deep as it may.
   [[nodiscard]] Result<RenderedPrompt> Render(const ChatInput& input) const;
 
-  // Renders a few probes. Not cheap (tens of renders at most): call once a model.
-  ChatTemplateTraits Probe() const;
+  // Found out by rendering a few probes, once: by the first who asks, and others wait.
+  const ChatTemplateTraits& traits() const;
 
   const std::string& source() const;
 
  private:
+  struct Probed;
+
   explicit ChatTemplate(std::shared_ptr<const jinja::Template> parsed);
+  ChatTemplateTraits Probe() const;
+
   std::shared_ptr<const jinja::Template> parsed_;
+  std::shared_ptr<Probed> probed_;
 };
 
 }  // namespace fak::text

@@ -1,4 +1,5 @@
 #include "text/chat_template.h"
+#include "text/tool_call_parser.h"
 
 namespace fak::text {
 
@@ -61,6 +62,15 @@ bool Has(std::string_view text, std::string_view wanted) {
   return text.find(wanted) != std::string_view::npos;
 }
 
+// shown: a conversation with a call of kNeedle.
+ToolDialect DialectOf(std::string_view shown) {
+  ToolCallParser hermes({std::string(kNeedle)});
+  std::vector<ToolCallPart> parts;
+  hermes.Feed(shown, parts);
+  hermes.Finish(parts);
+  return hermes.calls() > 0 && !hermes.in_arguments() ? ToolDialect::kHermes : ToolDialect::kNone;
+}
+
 }  // namespace
 
 ChatTemplateTraits ChatTemplate::Probe() const {
@@ -76,6 +86,7 @@ ChatTemplateTraits ChatTemplate::Probe() const {
   const bool takes_object = Has(with_object, kKey);
   const bool takes_text = Has(with_text, kKey) && !Has(with_text, std::string(kKey) + "\\\"");
   traits.object_arguments = takes_object && !takes_text;
+  traits.tool_dialect = DialectOf(traits.object_arguments ? with_object : with_text);
   const Json arguments = traits.object_arguments ? Arguments() : Json(Arguments().Dump());
   traits.tool_results = Has(
       Try(*this, {question, CallMessage("lookup", arguments), ResultMessage(kNeedle)}), kNeedle);

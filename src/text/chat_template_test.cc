@@ -345,20 +345,21 @@ struct TraitCase {
 
 TEST(ChatTemplate, ProbesWhatATemplateCanDo) {
   const TraitCase kCases[] = {
-      {"smollm2", {false, false, true, true, false}},
-      {"qwen2.5", {true, true, true, true, true}},
-      {"qwen3", {true, true, true, true, false}},
-      {"like-llama3", {true, true, true, true, true}},
-      {"like-mistral", {true, true, true, true, true}},
-      {"like-gemma", {false, false, false, false, false}},
+      {"smollm2", {false, false, true, true, false, ToolDialect::kNone}},
+      {"qwen2.5", {true, true, true, true, true, ToolDialect::kHermes}},
+      {"qwen3", {true, true, true, true, false, ToolDialect::kHermes}},
+      {"like-llama3", {true, true, true, true, true, ToolDialect::kNone}},
+      {"like-mistral", {true, true, true, true, true, ToolDialect::kNone}},
+      {"like-gemma", {false, false, false, false, false, ToolDialect::kNone}},
   };
   for (const TraitCase& c : kCases) {
-    const ChatTemplateTraits traits = MustParse(ReadTemplate(c.name)).Probe();
+    const ChatTemplateTraits traits = MustParse(ReadTemplate(c.name)).traits();
     EXPECT_EQ(traits.tools, c.traits.tools) << c.name;
     EXPECT_EQ(traits.tool_calls, c.traits.tool_calls) << c.name;
     EXPECT_EQ(traits.tool_results, c.traits.tool_results) << c.name;
     EXPECT_EQ(traits.system_role, c.traits.system_role) << c.name;
     EXPECT_EQ(traits.object_arguments, c.traits.object_arguments) << c.name;
+    EXPECT_EQ(traits.tool_dialect, c.traits.tool_dialect) << c.name;
   }
 }
 

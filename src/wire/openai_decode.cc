@@ -185,8 +185,8 @@ void ReadGrammar(Fields& fields, Turn& turn) {
 
 // Known to OpenAI's clients, and without effect on what is generated here.
 void IgnoreCommon(Fields& fields) {
-  for (const char* name : {"service_tier", "metadata", "parallel_tool_calls", "request_id",
-                           "prompt_cache_key", "safety_identifier", "user"}) {
+  for (const char* name : {"service_tier", "metadata", "request_id", "prompt_cache_key",
+                           "safety_identifier", "user"}) {
     fields.Take(name);
   }
 }
@@ -232,6 +232,7 @@ void ReadCommon(Fields& fields, Turn& turn) {
     fields.Fail("best_of", "must equal n");
   }
   turn.add_special_tokens = fields.Bool("add_special_tokens");
+  Assign(turn.parallel_tool_calls, fields.Bool("parallel_tool_calls"));
   ReadUnserved(fields, turn);
   IgnoreCommon(fields);
 }

@@ -83,7 +83,8 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
 void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
   ChoiceState& state = Begin(delta.choice, out);
   tokens_sent_ += static_cast<int32_t>(delta.tokens.size());
-  if (delta.text.empty() && delta.logprobs.empty()) {
+  const bool tells_ids = turn_.return_token_ids && !delta.tokens.empty();
+  if (delta.text.empty() && delta.logprobs.empty() && !tells_ids) {
     return;
   }
   JsonWriter json = BeginChunk(out);

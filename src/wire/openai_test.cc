@@ -342,6 +342,15 @@ TEST_F(StreamTest, SendsRoleTextFinishAndDone) {
       "data: [DONE]\n\n");
 }
 
+TEST_F(StreamTest, TellsTheIdsOfTokensWithoutText) {
+  const std::vector<Event> events = {TextDelta{0, "a", {1}, {}}, TextDelta{0, "", {2}, {}}};
+  EXPECT_THAT(Encode(events),
+              Not(HasSubstr(R"("content":""},"logprobs":null,"finish_reason":null,)")));
+  turn_.return_token_ids = true;
+  EXPECT_THAT(Encode(events), HasSubstr(R"("content":""},"logprobs":null,"finish_reason":null,)"
+                                        R"("token_ids":[2])"));
+}
+
 TEST_F(StreamTest, SendsUsageInAChunkWithoutChoicesWhenAsked) {
   turn_.stream_include_usage = true;
   const std::string out = Encode({Finish{}, UsageReport{{3, 4, 2, -1}}, Done{}});

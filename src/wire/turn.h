@@ -67,6 +67,7 @@ struct Turn {
   std::string image_field;  // the first part that is no text ("messages[0].content[1]"), or empty
   Json tools;               // null: none
   Json tool_choice;         // null: not said
+  bool parallel_tool_calls = true;
   std::string tools_field = "tools";         // of the request, for errors; "functions" formerly
   Json chat_template_kwargs;                 // null or object
   std::optional<std::string> chat_template;  // of the request; honoured only when allowed

@@ -423,7 +423,7 @@ class Serve(support.CliTest):
         given = {"chat-template": "t.jinja", "max-num-seqs": "4", "max-num-batched-tokens": "64", "isa": "scalar",
                  "long-prefill-token-threshold": "8", "no-enable-prefix-caching": None, "max-model-len": "64",
                  "block-size": "16", "kv-cache-dtype": "f32", "kv-cache-memory": "1GiB", "threads": "1",
-                 "trust-request-chat-template": None, "allow-public-kv-events": None}
+                 "trust-request-chat-template": None, "tool-call-parser": "hermes", "allow-public-kv-events": None}
         for name, value in given.items():
             typed = [f"--{name}"] + ([value] if value else [])
             self.assertIn(f"fak: --{name}: is for a model", self.refused(*upstream, *typed, status=2))

@@ -180,7 +180,31 @@ class Requests(unittest.TestCase):
         for turn in ({"content": None, "tool_calls": [call]}, {"tool_calls": [call]}):
             messages = [{"role": "user", "content": "hi"}, {"role": "assistant", **turn},
                         {"role": "tool", "tool_call_id": "c", "content": "7"}]
-            self.assertEqual(self.server.ask("POST", PATHS[1], {"messages": messages, "max_tokens": 2})[0], 200)
+            self.refused(PATHS[1], {"messages": messages}, "doesn't show tool calls",
+                         param="messages[1].tool_calls")
+
+    def test_tools_that_the_template_shows(self):
+        shown = ("{{ tools | tojson if tools }}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+                 "{% for c in m.tool_calls %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+                 "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}")
+        with Server("--trust-request-chat-template") as server:
+            call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            body = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [call]},
+                                 {"role": "tool", "tool_call_id": "c", "content": "7"}],
+                    "tools": [{"type": "function", "function": {"name": "f"}}],
+                    "chat_template": shown, "max_tokens": 4, "temperature": 0}
+            lengths = []
+            for more in ({}, {"tool_choice": "auto"}, {"tool_choice": "none"}, {"tools": None}):
+                status, _, answer = server.ask("POST", PATHS[1], {**body, **more})
+                self.assertEqual(status, 200, answer)
+                lengths.append(json.loads(answer)["usage"]["prompt_tokens"])
+            self.assertEqual(lengths[0], lengths[1])
+            self.assertEqual(lengths[0], lengths[2])
+            self.assertGreater(lengths[0], lengths[3])
+            named = {"type": "function", "function": {"name": "f"}}
+            for field, value in (("tool_choice", "required"), ("tool_choice", named), ("tool_choice", 7)):
+                status, _, answer = server.ask("POST", PATHS[1], {**body, field: value})
+                self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, field))
 
     def test_tokenizer_routes(self):
         for path in ("/tokenize", "/detokenize"):
