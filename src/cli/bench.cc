@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "cli/bench_compare.h"
 #include "cli/bench_doctor.h"
+#include "cli/bench_load.h"
 #include "cli/bench_roofline.h"
 #include "cli/bench_route.h"
 #include "cli/bench_serve.h"
@@ -307,7 +308,7 @@ std::function<ExitStatus()> AddBench(Program& program) {
   const std::vector<std::pair<std::string, std::function<ExitStatus()>>> others = {
       {"serve", AddBenchServe(*bench)},   {"compare", AddBenchCompare(*bench)},
       {"route", AddBenchRoute(*bench)},   {"roofline", AddBenchRoofline(*bench)},
-      {"doctor", AddBenchDoctor(*bench)},
+      {"doctor", AddBenchDoctor(*bench)}, {"load", AddBenchLoad(*bench)},
   };
   bench->footer(
       "Examples:\n"
@@ -316,7 +317,8 @@ std::function<ExitStatus()> AddBench(Program& program) {
       "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%'\n"
       "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95\n"
       "  fak bench roofline smollm2 -t 2\n"
-      "  fak bench doctor");
+      "  fak bench doctor\n"
+      "  fak bench load smollm2");
   verb->footer("Example:\n  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8");
   return [flags, bench, others]() -> ExitStatus {
     for (const auto& [name, run] : others) {

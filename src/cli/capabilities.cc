@@ -47,6 +47,8 @@ constexpr std::array kCapabilities = {
                "fak bench model smollm2 -p 128 -n 32", ""},
     Capability{"what this machine gives, a model's share", State::kShipped,
                "fak bench roofline smollm2", "read bandwidth, int8 dot and fp32 FMA of each ISA"},
+    Capability{"time and memory to the first token", State::kShipped, "fak bench load smollm2",
+               "cold and warm page cache; on Linux"},
     Capability{"what spoils a measurement here", State::kShipped, "fak bench doctor", ""},
     Capability{"load on servers, side by side", State::kPartial,
                "fak bench serve --target http://127.0.0.1:8000 -n 8 --output-len 16",

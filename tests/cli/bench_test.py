@@ -97,6 +97,39 @@ class BenchRoofline(support.CliTest):
             self.assertIn(words, err)
 
 
+class BenchLoad(support.CliTest):
+    def test_a_table(self):
+        out = self.fak("bench", "load", self.model, "-r", "1", "-t", "1")[0]
+        first, blank, head, *rows = out.splitlines()
+        self.assertRegex(first, r" of weights, .* that KV may take; \w+, 1 thread; medians of 1 run$")
+        self.assertEqual(re.split(r"  +", head.strip()),
+                         ["loaded, ms", "first token, ms", "GB/s", "VmHWM", "cached before"])
+        self.assertEqual([row.split()[0] for row in rows[:2]], ["cold", "warm"])
+        self.assertEqual({len(row) for row in rows[:2]}, {len(head)}, out)
+
+    def test_json(self):
+        said = json.loads(self.fak("bench", "load", self.model, "-r", "2", "-t", "1", "--isa", "scalar",
+                                   "--kv-cache-memory", "4MiB", "-p", "3", "--json")[0])
+        self.assertEqual((said["isa"], said["threads"], said["n_prompt"]), ("scalar", 1, 3))
+        self.assertEqual(said["file_bytes"], self.model.stat().st_size)
+        self.assertLess(said["weight_bytes"], said["file_bytes"])
+        self.assertLessEqual(said["kv_bytes"], 4 << 20)
+        for part in ("cold", "warm"):
+            self.assertEqual(len(said[part]["runs"]), 2)
+            for run in said[part]["runs"]:
+                self.assertLess(0, run["load_ms"])
+                self.assertLess(run["load_ms"], run["first_token_ms"])
+                self.assertLessEqual(said["weight_bytes"], run["peak_bytes"])
+        self.assertEqual([run["cached_before"] for run in said["warm"]["runs"]], [1, 1])
+
+    def test_what_is_wrong_is_named(self):
+        for flags, words in (((self.model, "-p", "100000"), "100000"), (("/nowhere/m.gguf",), "/nowhere/m.gguf"),
+                             ((self.model, "--kv-cache-memory", "1"), "--kv-cache-memory")):
+            out, err = self.fak("bench", "load", *flags, "-r", "1", status=1)
+            self.assertEqual(out, "")
+            self.assertIn(words, err)
+
+
 class BenchDoctor(support.CliTest):
     ROWS = ["clock", "clock afterwards", "steal", "other load", "processor limit", "memory", "memory limit", "swap",
             "huge pages", "NUMA nodes", "governor"]
