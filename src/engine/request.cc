@@ -105,7 +105,7 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
     TRY(CheckPrompt(prompt.tokens, card.tokenizer->vocab_size(), context));
     const auto room = static_cast<int32_t>(context - prompt.tokens.size());
     TRY_ASSIGN(ResolvedSampling sampling, ResolveSampling(turn.sampling, card, room, drawn_seed));
-    if (turn.echo) {
+    if (turn.echo && turn.surface == wire::Surface::kCompletion) {
       sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, sampling.spec.top_logprobs);
     }
     CountPrompt(prompt.tokens, sampling);

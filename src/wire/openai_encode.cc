@@ -58,17 +58,18 @@ OpenAiStream::ChoiceState& OpenAiStream::Begin(int32_t choice, std::string& out)
 }
 
 void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
-  if (!turn_.echo) {
+  const std::string_view text = EchoedText(turn_, echo);
+  if (!turn_.echo || (turn_.surface == Surface::kChat && text.empty())) {
     return;
   }
   ChoiceState& state = Begin(echo.choice, out);
   JsonWriter json = BeginChunk(out);
   json.BeginObject().Key("index").Int(echo.choice);
   if (turn_.surface == Surface::kChat) {
-    json.Key("delta").BeginObject().Key("content").String(echo.text).EndObject();
+    json.Key("delta").BeginObject().Key("content").String(text).EndObject();
     json.Key("logprobs").Null();
   } else {
-    json.Key("text").String(echo.text).Key("logprobs");
+    json.Key("text").String(text).Key("logprobs");
     if (echo.logprobs.empty() || turn_.sampling.logprobs < 0) {
       json.Null();
     } else {
@@ -77,7 +78,7 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
   }
   json.Key("finish_reason").Null().EndObject();
   EndChunk(json, &state, out);
-  state.characters += CountCharacters(echo.text);
+  state.characters += CountCharacters(text);
 }
 
 void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {

@@ -29,6 +29,21 @@ void WriteDecoded(JsonWriter& json, const TokenLogprobs::Entry& entry) {
 
 }  // namespace
 
+std::string_view EchoedText(const Turn& turn, const PromptEcho& echo) {
+  if (!turn.echo || turn.surface != Surface::kChat) {
+    return turn.echo ? std::string_view(echo.text) : "";
+  }
+  if (!turn.messages.is_array() || turn.messages.array().empty()) {
+    return "";
+  }
+  const Json& last = turn.messages.array().back();
+  const Json* const role = last.Find("role");
+  const Json* const content = last.Find("content");
+  const bool goes_on = role != nullptr && role->is_string() && role->string() == "assistant";
+  return goes_on && content != nullptr && content->is_string() ? std::string_view(content->string())
+                                                               : "";
+}
+
 std::string_view FinishReasonName(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop: return "stop";

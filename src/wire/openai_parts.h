@@ -5,10 +5,14 @@
 
 #include "base/json.h"
 #include "wire/event.h"
+#include "wire/turn.h"
 
 // Pieces that streamed and whole answers of the OpenAI wire have in common.
 namespace fak::wire {
 
+// What `echo` puts before an answer: of a completion its prompt; of a chat what its last message
+// says if that is the assistant's, which the answer goes on from, as vLLM has it.
+std::string_view EchoedText(const Turn& turn, const PromptEcho& echo);
 void WriteUsage(JsonWriter& json, const Usage& usage);
 // {"content": [{"token", "logprob", "bytes", "top_logprobs"}]}
 void WriteChatLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs);

@@ -460,6 +460,35 @@ TEST(WholeAnswer, CompletionsPutTheEchoFirst) {
   EXPECT_EQ(logprobs.Find("text_offset")->Dump(), "[0,2,3,3]");
 }
 
+// As vLLM has it: not the prompt that the template made.
+TEST(EchoOfAChat, IsWhatTheAssistantHadBegunToSay) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"([{"role":"user","content":"hi"}])", ""},
+      {R"([{"role":"assistant","content":"no"},{"role":"user","content":"hi"}])", ""},
+      {R"([{"role":"user","content":"hi"},{"role":"assistant","content":"so: "}])", "so: "},
+      {R"([{"role":"assistant","content":[{"type":"text","text":"so: "}]}])", "so: "},
+      {R"([{"role":"assistant","tool_calls":[]}])", ""},
+  };
+  for (const auto& [messages, echoed] : kCases) {
+    const Turn turn =
+        *DecodeChatRequest(*ParseJson(R"({"echo":true,"messages":)" + std::string(messages) + "}"));
+    OpenAiWhole whole({"id-1", "m", 17}, turn);
+    OpenAiStream stream({"id-1", "m", 17}, turn);
+    std::string out;
+    for (const Event& event : std::vector<Event>{PromptEcho{0, "<|user|>hi", {1, 2}, {}},
+                                                 TextDelta{0, "yes", {3}, {}}, Finish{}, Done{}}) {
+      whole.Add(event);
+      stream.Encode(event, out);
+    }
+    const Json body = *ParseJson(whole.Body());
+    EXPECT_EQ(body.Find("choices")->array()[0].Find("message")->Find("content")->string(),
+              echoed + std::string("yes"));
+    EXPECT_THAT(out, Not(HasSubstr("<|user|>")));
+    const std::string chunk = R"("delta":{"content":")" + std::string(echoed) + R"("},)";
+    EXPECT_EQ(out.find(chunk) < out.find("yes"), *echoed != 0) << messages;
+  }
+}
+
 TEST(StreamedAnswer, TheFirstTokenOfAnEchoHasItsTextAndNoLogprob) {
   Turn turn;
   turn.surface = Surface::kCompletion;

@@ -41,7 +41,7 @@ void OpenAiWhole::Add(const Event& event) {
     started_ = *started;
   } else if (const auto* echo = std::get_if<PromptEcho>(&event)) {
     Choice& choice = choices_[echo->choice];
-    choice.echo = turn_.echo ? echo->text : "";
+    choice.echo = EchoedText(turn_, *echo);
     choice.prompt_tokens = echo->tokens;
     choice.prompt_logprobs = echo->logprobs;
   } else if (const auto* text = std::get_if<TextDelta>(&event)) {
