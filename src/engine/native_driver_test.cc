@@ -241,6 +241,16 @@ TEST(NativeDriver, ScoresAPromptWithTheBitsOfItsGeneration) {
   }
 }
 
+TEST(NativeDriver, SaysThePromptsTokensWhereTheyAreToBeReturned) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(3), .sampling = Greedy(1)};
+  EXPECT_FALSE(driver.Run(ask)->choice().echo);
+  ask.return_token_ids = true;
+  const auto heard = driver.Run(ask);
+  ASSERT_TRUE(heard->choice().echo);
+  EXPECT_EQ(heard->choice().echo->tokens, ask.prompt);
+}
+
 TEST(NativeDriver, EchoesAPromptOfOneToken) {
   TinyDriver driver;
   Ask ask{.prompt = Tokens(1), .sampling = Greedy(1), .echo = true};

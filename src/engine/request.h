@@ -43,7 +43,8 @@ struct Request {
   bool started = false;
   int64_t first_token_ns = 0;
   bool echoes() const {
-    return prepared->turn->echo || prepared->turn->sampling.prompt_logprobs >= 0;
+    return prepared->turn->echo || prepared->turn->return_token_ids ||
+           prepared->turn->sampling.prompt_logprobs >= 0;
   }
 };
 

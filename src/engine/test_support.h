@@ -74,6 +74,7 @@ struct Ask {
   wire::SamplingParams sampling = {};
   int32_t n = 1;
   bool echo = false;
+  bool return_token_ids = false;
   std::string salt = {};
   int32_t priority = 0;
   std::optional<int64_t> deadline_ns = {};
@@ -84,6 +85,7 @@ struct Ask {
     turn->sampling = sampling;
     turn->n = n;
     turn->echo = echo;
+    turn->return_token_ids = return_token_ids;
     auto prepared = std::make_shared<driver::Prepared>();
     prepared->request_id = id;
     prepared->turn = std::move(turn);

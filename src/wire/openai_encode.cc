@@ -25,8 +25,13 @@ JsonWriter OpenAiStream::BeginChunk(std::string& out) {
 
 void OpenAiStream::EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out) {
   json.EndArray();
-  if (maybe_choice != nullptr && !std::exchange(maybe_choice->begun, true) && started_.seed) {
-    json.Key("seed").Int(static_cast<int64_t>(*started_.seed));  // as it may be given again
+  if (maybe_choice != nullptr && !std::exchange(maybe_choice->begun, true)) {
+    if (turn_.return_token_ids && turn_.surface == Surface::kChat) {
+      WriteTokenIds(json, "prompt_token_ids", maybe_choice->prompt_tokens);
+    }
+    if (started_.seed) {
+      json.Key("seed").Int(static_cast<int64_t>(*started_.seed));  // as it may be given again
+    }
   }
   if (maybe_choice == nullptr) {
     json.Key("usage");
@@ -44,6 +49,13 @@ void OpenAiStream::EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::st
   out += "\n\n";
 }
 
+void OpenAiStream::EndChoice(JsonWriter& json, const ChoiceState& state) {
+  if (turn_.return_token_ids && !state.begun && turn_.surface == Surface::kCompletion) {
+    WriteTokenIds(json, "prompt_token_ids", state.prompt_tokens);
+  }
+  json.EndObject();
+}
+
 OpenAiStream::ChoiceState& OpenAiStream::Begin(int32_t choice, std::string& out) {
   ChoiceState& state = choices_[choice];
   if (turn_.surface == Surface::kChat && !state.begun) {
@@ -58,6 +70,9 @@ OpenAiStream::ChoiceState& OpenAiStream::Begin(int32_t choice, std::string& out)
 }
 
 void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
+  if (turn_.return_token_ids) {
+    choices_[echo.choice].prompt_tokens = echo.tokens;
+  }
   const std::string_view text = EchoedText(turn_, echo);
   if (!turn_.echo || (turn_.surface == Surface::kChat && text.empty())) {
     return;
@@ -76,7 +91,8 @@ void OpenAiStream::Encode(const PromptEcho& echo, std::string& out) {
       WriteCompletionLogprobs(json, echo.logprobs, 0);
     }
   }
-  json.Key("finish_reason").Null().EndObject();
+  json.Key("finish_reason").Null();
+  EndChoice(json, state);
   EndChunk(json, &state, out);
   state.characters += CountCharacters(text);
 }
@@ -110,7 +126,7 @@ void OpenAiStream::Encode(const TextDelta& delta, std::string& out) {
   if (turn_.return_token_ids) {
     WriteTokenIds(json, "token_ids", delta.tokens);
   }
-  json.EndObject();
+  EndChoice(json, state);
   EndChunk(json, &state, out);
   if (turn_.surface != Surface::kChat) {
     state.characters += CountCharacters(delta.text);
@@ -155,7 +171,7 @@ void OpenAiStream::Encode(const Finish& finish, std::string& out) {
   json.Key("logprobs").Null();
   json.Key("finish_reason").String(FinishReasonName(finish.reason));
   WriteStopReason(json, finish);
-  json.EndObject();
+  EndChoice(json, state);
   EndChunk(json, &state, out);
 }
 

@@ -36,8 +36,9 @@ class OpenAiStream {
 
  private:
   struct ChoiceState {
-    bool begun = false;     // a chunk of it was sent
-    size_t characters = 0;  // of its text so far: completions' text_offset
+    bool begun = false;                  // a chunk of it was sent
+    size_t characters = 0;               // of its text so far: completions' text_offset
+    std::vector<int32_t> prompt_tokens;  // where they are to be returned
   };
 
   void Encode(const PromptEcho& echo, std::string& out);
@@ -49,8 +50,11 @@ class OpenAiStream {
   ChoiceState& Begin(int32_t choice, std::string& out);
   // Starts an event and gives a writer on it, inside "choices".
   JsonWriter BeginChunk(std::string& out);
+  // Of a completion, the first chunk of a choice carries its prompt's tokens in it.
+  void EndChoice(JsonWriter& json, const ChoiceState& state);
   // What stands behind "choices", and the end of the event. The first chunk of a choice carries the
-  // seed; a chunk without choices carries the usage.
+  // seed, and a chat's its prompt's tokens where they are asked for; a chunk without choices
+  // carries the usage.
   void EndChunk(JsonWriter& json, ChoiceState* maybe_choice, std::string& out);
 
   const AnswerHead head_;

@@ -386,6 +386,24 @@ TEST_F(StreamTest, TheFirstChunkOfAChoiceCarriesTheSeed) {
   }
 }
 
+TEST_F(StreamTest, TheFirstChunkOfAChoiceCarriesItsPromptsTokensWhenAsked) {
+  const std::vector<Event> events = {PromptEcho{0, "p", {5, 6}, {}}, TextDelta{0, "a", {1}, {}},
+                                     TextDelta{0, "", {2}, {}}, Finish{}};
+  EXPECT_THAT(Encode(events), Not(HasSubstr("token_ids")));
+  turn_.return_token_ids = true;
+  for (const auto& [surface, end] :
+       {std::pair(Surface::kChat, "}],\"prompt_token_ids\":[5,6]}"),
+        std::pair(Surface::kCompletion, "\"prompt_token_ids\":[5,6]}]}")}) {
+    turn_.surface = surface;
+    const std::string out = Encode(events);
+    const std::string first = out.substr(0, out.find("\n\n"));
+    EXPECT_THAT(first, EndsWith(end));
+    EXPECT_THAT(out.substr(first.size()), Not(HasSubstr("prompt_token_ids")));
+    EXPECT_THAT(out, HasSubstr("\"token_ids\":[1]"));
+    EXPECT_THAT(out, HasSubstr("\"token_ids\":[2]")) << "of a token without a text";
+  }
+}
+
 TEST_F(StreamTest, EveryChunkCarriesTheUsageSoFarWhenAsked) {
   turn_.stream_include_usage = true;
   turn_.continuous_usage_stats = true;
@@ -431,6 +449,25 @@ TEST(WholeAnswer, HasTextUsageAndLogprobs) {
   EXPECT_EQ(token.Find("top_logprobs")->array().size(), 1u);
   EXPECT_EQ(body.Find("usage")->Find("total_tokens")->AsInt(), 3);
   EXPECT_EQ(body.Find("seed")->AsInt(), 9);
+}
+
+TEST(WholeAnswer, HasThePromptsTokensWhenAsked) {
+  for (const Surface surface : {Surface::kChat, Surface::kCompletion}) {
+    Turn turn;
+    turn.surface = surface;
+    turn.return_token_ids = true;
+    OpenAiWhole whole({"id-1", "m", 17}, turn);
+    whole.Add(PromptEcho{0, "p", {5, 6}, {}});
+    whole.Add(TextDelta{0, "a", {1}, {}});
+    whole.Add(Finish{});
+    whole.Add(Done{});
+    const Json body = *ParseJson(whole.Body());
+    const Json& choice = body.Find("choices")->array()[0];
+    const Json& holder = surface == Surface::kChat ? body : choice;  // as vLLM has it
+    ASSERT_NE(holder.Find("prompt_token_ids"), nullptr);
+    EXPECT_EQ(holder.Find("prompt_token_ids")->Dump(), "[5,6]");
+    EXPECT_EQ(choice.Find("token_ids")->Dump(), "[1]");
+  }
 }
 
 TEST(WholeAnswer, CompletionsPutTheEchoFirst) {

@@ -153,6 +153,9 @@ std::string OpenAiWhole::Body() const {
   if (started_.seed) {
     json.Key("seed").Int(static_cast<int64_t>(*started_.seed));
   }
+  if (chat && turn_.return_token_ids && !choices_.empty()) {
+    WriteTokenIds(json, "prompt_token_ids", choices_.begin()->second.prompt_tokens);
+  }
   if (chat && turn_.sampling.prompt_logprobs >= 0 && !choices_.empty()) {
     json.Key("prompt_logprobs");
     WritePromptLogprobs(json, choices_.begin()->second.prompt_logprobs);
