@@ -61,6 +61,7 @@ constexpr UnservedField kUnserved[] = {
     // OpenAI
     {"modalities", IsText},
     {"audio", Never},
+    {"function_call", IsOneOf<kAuto, kNone>},
     {"store", IsFalse},
     {"verbosity", IsOneOf<kMedium>},
     {"web_search_options", Never},
