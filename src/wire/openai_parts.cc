@@ -1,5 +1,7 @@
 #include "wire/openai_parts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -10,6 +12,19 @@ namespace fak::wire {
 namespace {
 
 using Logprobs = std::vector<TokenLogprobs>;
+
+// OpenAI's form of a token that is no text of its own: else many would share the replacement
+// character, and only one of a name can be in an object.
+std::string TextOrBytes(std::string_view token) {
+  if (IsValidUtf8(token)) {
+    return std::string(token);
+  }
+  std::string out = "bytes:";
+  for (const char byte : token) {
+    out += fmt::format(R"(\x{:02x})", static_cast<unsigned char>(byte));
+  }
+  return out;
+}
 
 void WriteEntry(JsonWriter& json, const TokenLogprobs::Entry& entry) {
   json.Key("token").String(ReplaceInvalidUtf8(entry.bytes));
@@ -104,7 +119,7 @@ void WriteCompletionLogprobs(JsonWriter& json, const Logprobs& logprobs, size_t 
   }
   json.EndArray().Key("tokens").BeginArray();
   for (const TokenLogprobs& token : logprobs) {
-    json.String(ReplaceInvalidUtf8(token.chosen.bytes));
+    json.String(TextOrBytes(token.chosen.bytes));
   }
   json.EndArray().Key("top_logprobs").BeginArray();
   for (const TokenLogprobs& token : logprobs) {
@@ -115,12 +130,12 @@ void WriteCompletionLogprobs(JsonWriter& json, const Logprobs& logprobs, size_t 
     json.BeginObject();
     std::set<std::string> seen;  // two tokens may have the same text
     for (const TokenLogprobs::Entry& top : token.top) {
-      const std::string text = ReplaceInvalidUtf8(top.bytes);
+      const std::string text = TextOrBytes(top.bytes);
       if (seen.insert(text).second) {
         json.Key(text).Float(top.logprob);
       }
     }
-    if (const std::string text = ReplaceInvalidUtf8(token.chosen.bytes); !seen.contains(text)) {
+    if (const std::string text = TextOrBytes(token.chosen.bytes); !seen.contains(text)) {
       json.Key(text).Float(token.chosen.logprob);
     }
     json.EndObject();

@@ -19,7 +19,7 @@ void WriteChatLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logpr
 // Code points. Of a text cut into tokens anywhere, even inside a character, the sum stays the same.
 size_t CountCharacters(std::string_view text);
 // {"text_offset", "token_logprobs", "tokens", "top_logprobs"}, offsets in characters, as OpenAI and
-// vLLM count them; null for what is not scored.
+// vLLM count them; null for what is not scored; "bytes:\xe2\x82" where a token is no valid UTF-8.
 void WriteCompletionLogprobs(JsonWriter& json, const std::vector<TokenLogprobs>& logprobs,
                              size_t text_offset);
 // vLLM's form: a list of null or {"<id>": {"logprob", "rank", "decoded_token"}}.

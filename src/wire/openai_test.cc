@@ -495,7 +495,7 @@ TEST(WholeAnswer, CompletionsPutTheEchoFirst) {
   EXPECT_EQ(choice.Find("text")->string(), "abäe");
   const Json& logprobs = *choice.Find("logprobs");
   EXPECT_EQ(logprobs.Find("token_logprobs")->Dump(), "[null,-1,-1.5,-2]");
-  EXPECT_EQ(logprobs.Find("tokens")->array()[0].string(), "ab");
+  EXPECT_EQ(logprobs.Find("tokens")->Dump(), R"(["ab","bytes:\\xc3","bytes:\\xa4","e"])");
   EXPECT_TRUE(logprobs.Find("top_logprobs")->array()[0].is_null());
   EXPECT_EQ(logprobs.Find("text_offset")->Dump(), "[0,2,3,3]");
 }
@@ -527,6 +527,25 @@ TEST(EchoOfAChat, IsWhatTheAssistantHadBegunToSay) {
     const std::string chunk = R"("delta":{"content":")" + std::string(echoed) + R"("},)";
     EXPECT_EQ(out.find(chunk) < out.find("yes"), *echoed != 0) << messages;
   }
+}
+
+TEST(WholeAnswer, CompletionsListEachAlternativeThatIsNoText) {
+  Turn turn;
+  turn.surface = Surface::kCompletion;
+  turn.sampling.logprobs = 3;
+  OpenAiWhole whole({"id-1", "m", 17}, turn);
+  TextDelta delta{0, "", {1}, {}};
+  TokenLogprobs token;
+  token.chosen = {1, "\xE2\x82", -0.5f, 1};
+  token.top = {token.chosen, {2, "\xE2", -1.0f, 2}, {3, "\xFF", -2.0f, 3}};
+  delta.logprobs.push_back(token);
+  whole.Add(delta);
+  whole.Add(Finish{});
+  whole.Add(Done{});
+  const Json body = *ParseJson(whole.Body());
+  const Json& logprobs = *body.Find("choices")->array()[0].Find("logprobs");
+  EXPECT_EQ(logprobs.Find("top_logprobs")->Dump(),
+            R"([{"bytes:\\xe2\\x82":-0.5,"bytes:\\xe2":-1,"bytes:\\xff":-2}])");
 }
 
 TEST(StreamedAnswer, TheFirstTokenOfAnEchoHasItsTextAndNoLogprob) {
