@@ -25,7 +25,7 @@ Status CheckTurn(const wire::Turn& turn) {
         "call, it needs a grammar",
         "tool_choice");
   }
-  if (turn.suffix) {
+  if (turn.suffix && !turn.suffix->empty()) {
     return Fail(Code::kUnsupported, "suffix is not offered by this engine", "suffix");
   }
   if (turn.grammar) {

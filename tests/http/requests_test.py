@@ -37,7 +37,7 @@ NOT_JSON = {
 # A field, values that it can't have.
 WRONG = {
     "model": [7, [], {"a": 1}],
-    "max_tokens": ["8", -1, 1.5, [], 1e30],
+    "max_tokens": ["8", -1, 1.5, []],
     "temperature": ["hot", -1, 1e400, [0.5]],
     "top_p": [1.5, -0.1, "x", {}],
     "top_k": [1.5, "x", []],
@@ -156,6 +156,7 @@ class Requests(unittest.TestCase):
             "repeat_penalty": 1.1,
             "reasoning_effort": "high",
             "store": True,
+            "function_call": {"name": "x"},
             "spaces_between_special_tokens": False,
             "detokenize": False,
             "length_penalty": 2,
@@ -172,6 +173,8 @@ class Requests(unittest.TestCase):
             {"prompt": "\U0001f600"},
             {"prompt": "x", "unheard_of": {"deep": [1]}},
             {"prompt": "x", "temperature": None, "stop": None, "seed": None},
+            {"prompt": "x", "suffix": ""},
+            {"prompt": "x", "seed": -1},
             {"prompt": "x", "store": False, "length_penalty": 1.0, "user": "u", "metadata": {"a": "b"},
              "parallel_tool_calls": True, "service_tier": "auto", "add_special_tokens": False},
         ):
