@@ -162,6 +162,58 @@ TEST(BadHead, IsRefusedWithTheFilesNameOnce) {
             "tokenizer model 'wordlevel' is not supported (we have gpt2 and llama)");
 }
 
+TEST(BadHead, ThatAsksForAnotherComputationIsRefusedByItsKey) {
+  const auto refused = [](tiny::Family family, const std::string& name, auto value,
+                          const std::string& shown) {
+    const std::string key = std::string(tiny::FamilyName(family)) + "." + name;
+    EXPECT_EQ(WhatIsSaid({.family = family}, key, value),
+              key + " is " + shown + ": that is not computed here");
+  };
+  using enum tiny::Family;
+  for (const tiny::Family family : {kLlama, kQwen3Moe, kGemma3}) {
+    refused(family, "attention.causal", false, "false");
+    refused(family, "attention.scale", 0.5f, "0.5");
+    for (const char* name :
+         {"attention.clamp_kqv", "attn_logit_softcapping", "final_logit_softcapping", "logit_scale",
+          "embedding_scale", "residual_scale"}) {
+      refused(family, name, 30.0f, "30");
+    }
+  }
+  refused(kLlama, "attention.sliding_window", uint32_t{1024}, "1024");
+  refused(kQwen3Moe, "expert_gating_func", uint32_t{2}, "2");
+  refused(kQwen3Moe, "expert_group_count", uint32_t{8}, "8");
+  refused(kQwen3Moe, "expert_shared_count", uint32_t{1}, "1");
+  refused(kQwen3Moe, "expert_weights_norm", false, "false");
+  refused(kQwen3Moe, "expert_weights_scale", 2.5f, "2.5");
+  EXPECT_EQ(WhatIsSaid({}, "general.type", std::string_view("mmproj")),
+            "general.type is \"mmproj\": only \"model\" generates text");
+}
+
+TEST(GoodHead, MaySayWhatIsComputedAnyway) {
+  const auto opens = [](tiny::Family family, const std::string& name, auto value) {
+    const TestFolder folder;
+    tensor::GgufWriter writer = tiny::MakeTinyModel({.family = family});
+    writer.Set(std::string(tiny::FamilyName(family)) + "." + name, value);
+    ASSERT_TRUE(writer.Write(folder.Path("model.gguf")));
+    const auto opened = ModelFile::Open(folder.Path("model.gguf"));
+    EXPECT_TRUE(opened) << opened.error().detail;
+  };
+  using enum tiny::Family;
+  for (const tiny::Family family : {kLlama, kQwen3Moe, kGemma3}) {
+    opens(family, "attention.causal", true);
+    opens(family, "attention.scale", 0.0f);
+    opens(family, "final_logit_softcapping", 0.0f);
+    opens(family, "logit_scale", 1.0f);
+  }
+  opens(kLlama, "attention.scale", 0.125f);  // of heads of 64
+  opens(kLlama, "attention.sliding_window", uint32_t{2048});
+  opens(kLlama, "attention.sliding_window", uint32_t{0});
+  opens(kQwen3Moe, "expert_gating_func", uint32_t{1});
+  opens(kQwen3Moe, "expert_group_count", uint32_t{1});
+  opens(kQwen3Moe, "expert_weights_norm", true);
+  opens(kQwen3Moe, "expert_weights_scale", 1.0f);
+}
+
 TEST(RopeFactors, MustDivide) {
   const TestFolder folder;
   const std::string path = folder.Path("model.gguf");

@@ -1,6 +1,10 @@
 #include "model/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string_view>
 
 #include "base/limits.h"
@@ -77,7 +81,55 @@ Result<RopeShape> ReadRope(const Keys& key, uint32_t head_dim, uint32_t context)
   return rope;
 }
 
+// Keys by which a file says that it is computed otherwise than here are refused, unless the value
+// is one that changes nothing.
+Status NotServed(const std::string& key, const std::string& value) {
+  return Fail(Code::kUnsupported, key + " is " + value + ": that is not computed here");
+}
+
+Status RefuseAbove(const Keys& key, std::string_view name, uint32_t neutral) {
+  TRY_ASSIGN(const uint32_t value, key.file().GetU32(key(name), neutral));
+  return value <= neutral ? Status() : NotServed(key(name), std::to_string(value));
+}
+
+Status RefuseFalse(const Keys& key, std::string_view name) {
+  TRY_ASSIGN(const bool value, key.file().GetBool(key(name), true));
+  return value ? Status() : NotServed(key(name), "false");
+}
+
+// 0 is how files say that there is none.
+Status RefuseOtherThan(const Keys& key, std::string_view name, float neutral) {
+  TRY_ASSIGN(const float value, key.file().GetF32(key(name), 0.0f));
+  const bool same = std::abs(value - neutral) <= 1e-6f * std::abs(neutral);
+  return value == 0.0f || same ? Status() : NotServed(key(name), fmt::format("{:g}", value));
+}
+
+Status RefuseWhatIsNotComputed(const Keys& key, const Family& family, const ModelShape& shape) {
+  TRY(RefuseFalse(key, "attention.causal"));
+  for (const char* name :
+       {"attention.clamp_kqv", "attn_logit_softcapping", "final_logit_softcapping"}) {
+    TRY(RefuseOtherThan(key, name, 0.0f));
+  }
+  for (const char* name : {"logit_scale", "embedding_scale", "residual_scale"}) {
+    TRY(RefuseOtherThan(key, name, 1.0f));
+  }
+  if (family.windows) {  // gemma3 goes by its depth
+    return RefuseOtherThan(key, "attention.scale", 0.0f);
+  }
+  TRY(RefuseOtherThan(key, "attention.scale", AttentionScale(shape.layers.front().heads.dim)));
+  TRY_ASSIGN(const uint32_t window, key.file().GetU32(key("attention.sliding_window"), 0u));
+  return window < 1 || window >= shape.context
+             ? Status()
+             : NotServed(key("attention.sliding_window"), std::to_string(window));
+}
+
 Status ReadExperts(const Keys& key, ModelShape& shape) {
+  constexpr uint32_t kSoftmax = 1;  // 0: not said
+  TRY(RefuseAbove(key, "expert_gating_func", kSoftmax));
+  TRY(RefuseAbove(key, "expert_group_count", 1));
+  TRY(RefuseAbove(key, "expert_shared_count", 0));
+  TRY(RefuseFalse(key, "expert_weights_norm"));
+  TRY(RefuseOtherThan(key, "expert_weights_scale", 1.0f));
   TRY_ASSIGN(shape.experts, Bounded(key, "expert_count", limits::kExpertsMax));
   TRY_ASSIGN(shape.experts_used, Bounded(key, "expert_used_count", shape.experts));
   TRY_ASSIGN(shape.expert_feed_forward,
@@ -154,6 +206,11 @@ Status ReadLayers(const Keys& key, uint32_t layers, ModelShape& shape) {
 
 Result<ModelShape> ReadFields(const GgufFile& file) {
   TRY_ASSIGN(const std::string_view architecture, file.GetString("general.architecture"));
+  TRY_ASSIGN(const std::string_view type, file.GetString("general.type", "model"));
+  if (type != "model") {
+    return Fail(Code::kUnsupported, "general.type is \"" + tensor::PrintableName(type) +
+                                        "\": only \"model\" generates text");
+  }
   const Family* family = FindFamily(architecture);
   if (family == nullptr) {
     return Fail(Code::kUnsupported, "architecture \"" + tensor::PrintableName(architecture) +
@@ -185,6 +242,7 @@ Result<ModelShape> ReadFields(const GgufFile& file) {
     }
   }
   TRY(ReadLayers(key, layers, shape));
+  TRY(RefuseWhatIsNotComputed(key, *family, shape));
   TRY_ASSIGN(shape.rope, ReadRope(key, shape.layers.front().heads.dim, shape.context));
   if (family->windows) {
     TRY(ReadWindows(key, shape));
