@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,15 +80,23 @@ Error ErrnoError(int error_number, std::string_view what) {
 
 Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
   TRY_ASSIGN(const FileHandle file, OpenFile(path, O_RDONLY));
+  return ReadDescriptor(file.fd(), path, bytes_max);
+}
+
+Result<std::string> ReadDescriptor(int fd, std::string_view what, size_t bytes_max) {
   constexpr size_t kStep = 64 * 1024;
   std::string bytes;
   size_t used = 0;
   while (true) {
     bytes.resize(std::min(std::max(used * 2, kStep), bytes_max + 1));
-    const ssize_t got =
-        Retry([&] { return read(file.fd(), bytes.data() + used, bytes.size() - used); });
+    const ssize_t got = Retry([&] { return read(fd, bytes.data() + used, bytes.size() - used); });
+    if (got < 0 && errno == EAGAIN) {  // somebody who has it too made it so
+      pollfd ready{fd, POLLIN, 0};
+      poll(&ready, 1, -1);
+      continue;
+    }
     if (got < 0) {
-      return Fail(ErrnoError(errno, path));
+      return Fail(ErrnoError(errno, what));
     }
     if (got == 0) {
       break;
@@ -95,7 +104,7 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
     used += static_cast<size_t>(got);
     if (used > bytes_max) {
       return Fail(Code::kPayloadTooLarge,
-                  path + ": more than " + std::to_string(bytes_max) + " bytes");
+                  std::string(what) + ": more than " + std::to_string(bytes_max) + " bytes");
     }
   }
   bytes.resize(used);

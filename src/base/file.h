@@ -20,6 +20,10 @@ Error ErrnoError(int error_number, std::string_view what);
 // it works for pipes and /proc too.
 [[nodiscard]] Result<std::string> ReadFile(const std::string& path, size_t bytes_max);
 
+// The same of an open descriptor, from where it stands; `what` it is called in errors. Of sockets
+// too, which can't be opened by a path, and of those that don't block: it waits.
+[[nodiscard]] Result<std::string> ReadDescriptor(int fd, std::string_view what, size_t bytes_max);
+
 // Replaces `path` in one step: whoever reads it sees the old bytes or all of the new ones, also
 // after a crash (written beside it, synced, renamed, folder synced).
 [[nodiscard]] Status WriteFileAtomically(const std::string& path, std::string_view bytes);

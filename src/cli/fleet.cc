@@ -20,6 +20,7 @@
 #include "base/printable.h"
 #include "base/strings.h"
 #include "cli/interruptible.h"
+#include "cli/text_input.h"
 #include "cli/verbs.h"
 #include "net/event_loop.h"
 #include "net/http_client.h"
@@ -351,8 +352,9 @@ std::string ExplanationTable(const Json& said) {
 }
 
 Status Explain(const FleetFlags& flags) {
-  TRY_ASSIGN(std::string request,
-             ReadFile(flags.name == "-" ? "/dev/stdin" : flags.name, limits::kTextInputBytesMax));
+  TRY_ASSIGN(std::string request, flags.name == "-"
+                                      ? ReadStandardInput()
+                                      : ReadFile(flags.name, limits::kTextInputBytesMax));
   TRY_ASSIGN(const auto client, FleetClient::Make(flags));
   TRY_ASSIGN(const Json said, client->Ask("POST", "/v1/fak/fleet/explain", std::move(request)));
   const std::string out = flags.json ? said.Dump() + "\n" : ExplanationTable(said);

@@ -8,8 +8,6 @@
 #include <iostream>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/limits.h"
 #include "base/random.h"
 #include "base/sampling_ranges.h"
 #include "base/signal.h"
@@ -70,7 +68,7 @@ Status Run(RunFlags flags) {
   TRY(CheckUtf8("the prompt", prompt));
   TRY(CheckUtf8("--system", flags.chat.system));
   if (isatty(STDIN_FILENO) == 0) {
-    const Result<std::string> piped = ReadFile("/dev/stdin", limits::kTextInputBytesMax);
+    const Result<std::string> piped = ReadStandardInput();
     // A closed one is nothing to stop for.
     if (!piped && (prompt.empty() || piped.error().code != Code::kNotFound)) {
       return Fail(piped.error());

@@ -4,11 +4,10 @@
 
 #include <cstdio>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "base/limits.h"
 #include "base/utf8.h"
 #include "cli/engine_flags.h"
+#include "cli/text_input.h"
 #include "cli/verbs.h"
 #include "model/card.h"
 #include "text/tokenizer.h"
@@ -28,7 +27,7 @@ struct TokenizeFlags {
 Status Tokenize(const TokenizeFlags& flags) {
   std::string text = flags.text;
   if (text.empty()) {
-    TRY_ASSIGN(text, ReadFile("/dev/stdin", limits::kTextInputBytesMax));
+    TRY_ASSIGN(text, ReadStandardInput());
   }
   std::string path = flags.model;
   if (!path.ends_with(".json")) {

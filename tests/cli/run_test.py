@@ -1,6 +1,7 @@
 """fak run: in pipes, on terminals wide and narrow, and what Ctrl-C does at each stage."""
 import os
 import signal
+import socket
 import subprocess
 
 import support
@@ -136,6 +137,21 @@ class Run(support.CliTest):
 
     def test_a_closed_stdin_is_nothing_to_stop_for(self):
         self.fak("run", "hello", "--model", self.model, "-n", "2", before=lambda: os.close(0))
+
+    def test_what_comes_over_a_socket_is_read_as_from_a_pipe(self):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.setblocking(False)
+            child = subprocess.Popen([support.FAK, "run", "--model", self.model, "--temp", "0", "-n", "8"],
+                                     stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                     env=self.env)
+            self.children.append(child)
+            ours.sendall(b"hel")
+            ours.sendall(b"lo")
+            ours.shutdown(socket.SHUT_WR)
+            out, said = child.communicate(timeout=support.PATIENCE_S)
+        self.assertEqual(child.returncode, 0, said)
+        self.assertEqual(out, self.fak("run", "--model", self.model, "--temp", "0", "-n", "8", "hello")[0])
 
     def chat(self, *words, **options):
         chat = Terminal(self, "run", "--model", self.model, "--temp", "0", *words, **options)
