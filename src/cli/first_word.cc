@@ -41,6 +41,9 @@ bool IsGguf(const std::string& path) {
 }
 
 bool NamesModel(std::string_view word) {
+  if (word.find_first_of(" \t\r\n") != std::string_view::npos && !IsFile(std::string(word))) {
+    return false;  // prose may begin with a URL, or end with a file's name
+  }
   if (word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
       word.starts_with("https://")) {
     return true;

@@ -13,7 +13,8 @@ struct FirstWord {
   std::string note = {};
 };
 
-// A model: a path to a GGUF file, an alias, hf:, pypi:, https:, or the name of a pulled one.
+// A model: a path to a GGUF file, an alias, hf:, pypi:, https:, or the name of a pulled one;
+// with blanks in it only a file that there is.
 // Mistyped: near such a name, and no word of a language ("smollm3", "gemma3:1b") or `alone`; or
 // alone in the form name:tag.
 FirstWord ReadFirstWord(std::string_view word, bool alone);

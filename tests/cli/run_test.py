@@ -121,6 +121,19 @@ class Run(support.CliTest):
         self.assertEqual(self.fak("run", "no-ending", "hello", "--temp", "0", "-n", "8")[0],
                          self.fak("run", self.model, "hello", "--temp", "0", "-n", "8")[0])
 
+    def test_prose_is_no_model_whatever_it_begins_or_ends_with(self):
+        config = self.folder / "c.toml"
+        config.write_text(f'[run]\nmodel = "{self.model}"\nmax-tokens = 4\n')
+        for text in ("https://example.com is down, why is that?", "What is inside model.gguf",
+                     "hf: is a prefix", "pypi:\tas well"):
+            out, said = self.fak("run", text, "--config", config)
+            self.assertEqual(said, "", text)
+            self.assertGreater(len(out), 1, text)
+        spaced = self.folder / "my model.gguf"
+        spaced.write_bytes(self.model.read_bytes())
+        self.assertEqual(self.fak("run", spaced.name, "hello", "--temp", "0", "-n", "8")[0],
+                         self.fak("run", self.model, "hello", "--temp", "0", "-n", "8")[0])
+
     def test_a_model_given_twice_is_not_dropped(self):
         said = self.one_line(self.fak("run", "smollm2", "hi", "--model", "gemma3:270m", status=2)[1])
         self.assertIn('"smollm2" and --model gemma3:270m: give the model once', said)
