@@ -18,6 +18,7 @@ namespace {
 struct TokenizeFlags {
   std::string model;
   std::string text;
+  bool text_was_given = false;  // be it empty
   bool no_special = false;
   bool no_parse_special = false;
   bool ids_only = false;
@@ -26,7 +27,7 @@ struct TokenizeFlags {
 
 Status Tokenize(const TokenizeFlags& flags) {
   std::string text = flags.text;
-  if (text.empty()) {
+  if (!flags.text_was_given) {
     TRY_ASSIGN(text, ReadStandardInput());
   }
   std::string path = flags.model;
@@ -37,6 +38,11 @@ Status Tokenize(const TokenizeFlags& flags) {
   TRY_ASSIGN(const auto card, model::CardLoader().Load(path, std::nullopt));
   PrintNotes(card->notes);
   const text::Tokenizer& tokenizer = *card->tokenizer;
+  if (const size_t lost = tokenizer.LostBytes(text); lost > 0) {
+    std::fprintf(stderr,
+                 "fak: %zu byte%s of the text without a token in this vocabulary: dropped\n", lost,
+                 lost == 1 ? "" : "s");
+  }
   const std::vector<int32_t> ids = tokenizer.Encode(
       text, {.add_special = !flags.no_special, .parse_special = !flags.no_parse_special});
   std::string out;
@@ -77,9 +83,13 @@ std::function<ExitStatus()> AddTokenize(Program& program) {
   verb->add_flag("--ids", flags->ids_only, "Print the ids alone, as a JSON list");
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->footer(
-      "The text may be any bytes: those that aren't UTF-8 have tokens too, and come back from "
-      "them.\n"
+      "The text may be any bytes: in most vocabularies those that aren't UTF-8 have tokens too, "
+      "and "
+      "come\n"
+      "back from them. How many have none, and are dropped, is said.\n"
       "Example:\n  fak tokenize smollm2 'Hello world' --json");
+  verb->parse_complete_callback(
+      [verb, flags] { flags->text_was_given = verb->get_option("text")->count() > 0; });
   return [flags]() -> ExitStatus {
     const Status done = Tokenize(*flags);
     return done ? 0 : PrintError(done.error());

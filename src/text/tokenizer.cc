@@ -232,7 +232,11 @@ size_t Tokenizer::TokensAtLeast(std::string_view text) const {
   if (impl_->vocabulary.normalizer == Vocabulary::Normalizer::kNfc) {
     per_token *= kNfcShrinkMax;
   }
-  return (text.size() - impl_->encoder->LostBytes(text)) / per_token;
+  return (text.size() - LostBytes(text)) / per_token;
+}
+
+size_t Tokenizer::LostBytes(std::string_view text) const {
+  return impl_->encoder->LostBytes(text);
 }
 
 }  // namespace fak::text

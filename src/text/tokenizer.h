@@ -90,6 +90,10 @@ class Tokenizer {
   // is refused before it is encoded.
   size_t TokensAtLeast(std::string_view text) const;
 
+  // How many bytes of a text have no token of their own here, and none that stands for what is not
+  // known: Encode() drops them where no longer token has them.
+  size_t LostBytes(std::string_view text) const;
+
  private:
   class Impl;
   explicit Tokenizer(std::unique_ptr<const Impl> impl);

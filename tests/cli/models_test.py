@@ -462,6 +462,24 @@ esac
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(len(json.loads(done.stdout)), 100)
 
+    def test_an_empty_text_is_one_and_not_waited_for(self):
+        tokens = ("tokenize", self.model, "--ids", "--no-special")
+        self.assertEqual(self.fak(*tokens, "", input="not read")[0], "[]\n")
+        self.assertNotEqual(self.fak(*tokens, input="read")[0], "[]\n")
+
+    def test_bytes_without_a_token_are_counted(self):
+        byte_ff = b"\x02\0\0\0\0\0\0\0\xc3\xbf"  # as byte-level vocabularies write it
+        self.assertEqual(self.model.read_bytes().count(byte_ff), 1)
+        poor = self.folder / "poor.gguf"
+        poor.write_bytes(self.model.read_bytes().replace(byte_ff, byte_ff[:8] + b"qz"))
+        for model, text, lost in ((self.model, b"a\xffb", ""), (poor, b"ab", ""), (poor, b"a\xffb", "1 byte of"),
+                                  (poor, b"\xff\xff", "2 bytes of")):
+            done = subprocess.run([support.FAK, "tokenize", model, "--json"], input=text, env=self.env,
+                                  cwd=self.folder, capture_output=True, timeout=support.PATIENCE_S)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = done.stderr.decode()
+            self.assertTrue(lost in self.one_line(said) if lost else said == "", said)
+
     def test_perplexity(self):
         text = self.folder / "text"
         text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
