@@ -118,6 +118,14 @@ std::string TokenizerKind(const tensor::GgufFile& file) {
   return MetadataText(file, "tokenizer.ggml.model") + (pre.empty() ? "" : " " + pre);
 }
 
+std::string TemplateText(const text::ModelCard& card) {
+  if (card.maybe_chat_template == nullptr) {
+    return "none: completes text";
+  }
+  return std::to_string(card.maybe_chat_template->source().size()) + " bytes" +
+         (card.maybe_chat_template->readable() ? "" : " that can't be read");
+}
+
 void PrintTable(const Findings& found, const InspectFlags& flags) {
   std::printf("file           %s, GGUF v%u, %s in %zu part%s\n",
               Printable(found.file->part_path(0)).c_str(), found.file->version(),
@@ -133,11 +141,7 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
                 TokenizerKind(*found.file).c_str(), card.tokenizer->vocab_size(),
                 card.bos_token.empty() ? "none" : Printable(card.bos_token).c_str(),
                 card.eos_token.empty() ? "none" : Printable(card.eos_token).c_str());
-    std::printf(
-        "chat template  %s\n",
-        card.maybe_chat_template == nullptr
-            ? "none: completes text"
-            : (std::to_string(card.maybe_chat_template->source().size()) + " bytes").c_str());
+    std::printf("chat template  %s\n", TemplateText(card).c_str());
     for (const std::string& note : card.notes) {
       std::printf("note           %s\n", Printable(note).c_str());
     }
@@ -194,7 +198,8 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
   if (found.card) {
     json.Key("name").String((*found.card)->name);
     json.Key("parameters").Uint((*found.card)->parameters);
-    json.Key("chat_template").Bool((*found.card)->maybe_chat_template != nullptr);
+    const auto& maybe_template = (*found.card)->maybe_chat_template;
+    json.Key("chat_template").Bool(maybe_template != nullptr && maybe_template->readable());
     json.Key("tokenizer").BeginObject();
     json.Key("model").String(MetadataText(*found.file, "tokenizer.ggml.model"));
     json.Key("pre").String(MetadataText(*found.file, "tokenizer.ggml.pre"));

@@ -32,6 +32,7 @@
 #include "gateway/kv_event_publisher.h"
 #include "net/http_server.h"
 #include "net/url.h"
+#include "text/chat_template.h"
 
 namespace fak::cli {
 namespace {
@@ -330,7 +331,8 @@ void PrintReady(const ServeFlags& flags, const net::HttpServer& server, const Se
     return;
   }
   const auto maybe_card = served.driver->maybe_card();
-  const bool chats = maybe_card == nullptr || maybe_card->maybe_chat_template != nullptr;
+  const bool chats = maybe_card == nullptr || (maybe_card->maybe_chat_template != nullptr &&
+                                               maybe_card->maybe_chat_template->readable());
   std::string options = server.tls() ? " --cacert " + ForShell(flags.ssl_certfile) : "";
   if (!flags.api_keys.empty() || !flags.keys_file.empty()) {
     options += " -H 'Authorization: Bearer YOUR_KEY'";

@@ -118,14 +118,26 @@ std::string TextOf(const text::Tokenizer& tokenizer, int32_t id) {
   return id == text::kNoToken ? "" : std::string(tokenizer.TokenText(id));
 }
 
-Status FinishCard(Vocabulary vocabulary, std::string_view chat_template, text::ModelCard& card) {
+// given: by whoever starts us, in place of the file's own template.
+Status FinishCard(Vocabulary vocabulary, std::string_view own_template,
+                  const std::optional<std::string>& given, text::ModelCard& card) {
   TRY_ASSIGN(card.tokenizer, text::Tokenizer::Create(std::move(vocabulary)));
   card.bos_token = TextOf(*card.tokenizer, card.tokenizer->bos());
   card.eos_token = TextOf(*card.tokenizer, card.tokenizer->eos());
-  if (!chat_template.empty()) {
-    TRY_ASSIGN(text::ChatTemplate parsed, text::ChatTemplate::Parse(chat_template));
-    card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(std::move(parsed));
+  const std::string_view source = given ? std::string_view(*given) : own_template;
+  if (source.empty()) {
+    return {};
   }
+  Result<text::ChatTemplate> parsed = text::ChatTemplate::Parse(source);
+  if (!parsed && given) {
+    return Fail(std::move(parsed).error());
+  }
+  if (!parsed) {
+    card.notes.push_back("chats can't be served, for want of another --chat-template: " +
+                         parsed.error().detail);
+    parsed = text::ChatTemplate::Unreadable(source, parsed.error());
+  }
+  card.maybe_chat_template = std::make_shared<const text::ChatTemplate>(*std::move(parsed));
   return {};
 }
 
@@ -164,7 +176,7 @@ Result<std::shared_ptr<const text::ModelCard>> CardFromJson(
       length != nullptr && length->is_integer() && *length->AsInt() <= limits::kContextMax) {
     card->context_length = static_cast<int32_t>(*length->AsInt());
   }
-  TRY(FinishCard(std::move(vocabulary), chat_template_source.value_or(chat_template), *card));
+  TRY(FinishCard(std::move(vocabulary), chat_template, chat_template_source, *card));
   return card;
 }
 
@@ -216,7 +228,7 @@ Result<std::shared_ptr<const text::ModelCard>> ReadCard(
         "llama.cpp's default, and the model may be worse for it");
   }
   TRY_ASSIGN(const std::string_view own, file.GetString("tokenizer.chat_template", ""));
-  TRY(FinishCard(std::move(vocabulary), chat_template_source.value_or(std::string(own)), *card));
+  TRY(FinishCard(std::move(vocabulary), own, chat_template_source, *card));
   return card;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/test_folder.h"
 #include "tests/tiny/tiny_model.h"
+#include "text/chat_template.h"
 
 namespace fak::model {
 namespace {
@@ -76,6 +77,27 @@ TEST_F(CardTest, SaysThatAFileWithoutAPreTokenizerIsCutByTheDefault) {
   EXPECT_TRUE((*CardOf(tiny::MakeTinyModel({})))->notes.empty());
   // SentencePiece has no pre-tokenizer.
   EXPECT_TRUE((*CardOf(tiny::MakeTinyModel({.sentence_piece = true})))->notes.empty());
+}
+
+TEST_F(CardTest, KeepsWhyItsOwnTemplateCannotBeReadForWhoRendersIt) {
+  tensor::GgufWriter model = tiny::MakeTinyModel({});
+  model.Set("tokenizer.chat_template", std::string_view("{{ messages"));
+  const auto card = CardOf(model);
+  ASSERT_TRUE(card) << card.error().detail;
+  ASSERT_EQ((*card)->notes.size(), 1u);
+  EXPECT_THAT((*card)->notes.front(), HasSubstr("chat template: line 1"));
+  ASSERT_NE((*card)->maybe_chat_template, nullptr);
+  EXPECT_FALSE((*card)->maybe_chat_template->readable());
+  const auto rendered = (*card)->maybe_chat_template->Render({});
+  ASSERT_FALSE(rendered);
+  EXPECT_EQ(rendered.error().code, Code::kUnsupported);
+  EXPECT_THAT(rendered.error().detail, HasSubstr("chat template: line 1"));
+  // One that is asked for is another matter, and so is a good one in place of the file's.
+  EXPECT_EQ(CardLoader().Load(path_, "{% if %}").error().code, Code::kInvalidArgument);
+  const auto replaced = CardLoader().Load(path_, "hello");
+  ASSERT_TRUE(replaced);
+  EXPECT_TRUE((*replaced)->notes.empty());
+  EXPECT_TRUE((*replaced)->maybe_chat_template->readable());
 }
 
 TEST_F(CardTest, RefusesSamplingThatNoRequestCouldAskForByItsKey) {

@@ -101,11 +101,23 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   return ChatTemplate(std::move(*parsed));
 }
 
+ChatTemplate ChatTemplate::Unreadable(std::string_view source, const Error& why) {
+  auto empty = std::make_shared<jinja::Template>();
+  empty->source = source;
+  ChatTemplate unreadable(std::move(empty));
+  unreadable.maybe_why_not_ = std::make_shared<const Error>(
+      Error{Code::kUnsupported, "this model's own template can't be used: " + why.detail});
+  return unreadable;
+}
+
 const std::string& ChatTemplate::source() const {
   return parsed_->source;
 }
 
 Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input) const {
+  if (!readable()) {
+    return Fail(*maybe_why_not_);
+  }
   jinja::Evaluator evaluator(*parsed_, input.now + input.utc_offset);
   DefineVariables(input, evaluator);
   TRY_ASSIGN(jinja::Text text, evaluator.Run());

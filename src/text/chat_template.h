@@ -100,6 +100,11 @@ class ChatTemplate {
   // kPayloadTooLarge: over kTemplateBytesMax or kTemplateDepthMax.
   [[nodiscard]] static Result<ChatTemplate> Parse(std::string_view source);
 
+  // For a model whose own template Parse() refused: whatever needs none goes on, and Render() is
+  // kUnsupported and says why.
+  static ChatTemplate Unreadable(std::string_view source, const Error& why);
+  bool readable() const { return maybe_why_not_ == nullptr; }
+
   // kInvalidArgument: raise_exception() of the template, its message verbatim; or a value of the
   // wrong type, named with its line. kUnsupported: a function, method or filter we don't have.
   // kPayloadTooLarge: over kTemplateOutputBytesMax, kTemplateStepsMax, kTemplateValueDepthMax or
@@ -121,6 +126,7 @@ class ChatTemplate {
 
   std::shared_ptr<const jinja::Template> parsed_;
   std::shared_ptr<Probed> probed_;
+  std::shared_ptr<const Error> maybe_why_not_;
 };
 
 }  // namespace fak::text

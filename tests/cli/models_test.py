@@ -2,11 +2,14 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import socket
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -363,7 +366,26 @@ esac
         head_end = entry(b"output.weight")[0]  # the last one
         return -(-head_end // 32) * 32 + entry(name)[1]
 
-    def ask(path, body):
+    def test_a_template_that_cannot_be_read_stops_chats_only(self):
+        broken = self.folder / "broken.gguf"
+        broken.write_bytes(self.model.read_bytes().replace(b"%}", b"%)"))
+        why = "chat template: line "
+        self.assertIn(why, self.fak("inspect", broken)[0])
+        shown = json.loads(self.fak("inspect", broken, "--json")[0])
+        self.assertEqual((shown["runnable"], shown["chat_template"]), (True, False))
+        self.assertIn(why, "".join(shown["notes"]))
+        self.assertEqual(self.fak("tokenize", broken, "hi", "--ids")[0], self.fak("tokenize", self.model, "hi", "--ids")[0])
+        self.assertIn(why, self.fak("run", "hi", "--model", broken, "-n", "2", status=1)[1].splitlines()[-1])
+        template = self.folder / "good.jinja"
+        template.write_text("{{ messages[0].content }}")
+        self.assertEqual(self.fak("run", "hi", "--model", broken, "--chat-template", template, "-n", "2")[1], "")
+        server = self.start("serve", broken, "--port", "0")
+        warning = self.line_of(server, why)
+        self.assertIn("--chat-template", warning)
+        url = re.search(r"http://[^ ]+", self.line_of(server, " is ready on "))[0]
+        self.assertIn("/v1/completions", self.line_of(server, "try: "))
+
+        def ask(path, body):
             request = urllib.request.Request(url + path, json.dumps(body).encode(), {"content-type": "application/json"})
             try:
                 with urllib.request.urlopen(request, timeout=support.PATIENCE_S) as answer:
