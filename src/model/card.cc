@@ -98,6 +98,26 @@ Status ReadSampling(const GgufFile& file, text::SamplingDefaults& sampling) {
   return {};
 }
 
+// How a mixture of types is called by general.file_type; empty: not said, or not by a name.
+std::string FileTypeName(const GgufFile& file) {
+  struct Named {
+    uint32_t number;
+    const char* name;
+  };
+  constexpr Named kNames[] = {{0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},
+                              {7, "Q8_0"},    {8, "Q5_0"},    {9, "Q5_1"},    {10, "Q2_K"},
+                              {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"},
+                              {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"}, {18, "Q6_K"},
+                              {21, "Q2_K_S"}, {25, "IQ4_NL"}, {30, "IQ4_XS"}, {32, "BF16"}};
+  const auto number = file.GetU32("general.file_type");
+  for (const Named& named : kNames) {
+    if (number && named.number == *number) {
+      return named.name;
+    }
+  }
+  return "";
+}
+
 // The type that most of the weights' bytes have.
 std::string MainType(const GgufFile& file) {
   std::vector<std::pair<tensor::DType, uint64_t>> bytes;
@@ -214,7 +234,10 @@ Result<std::shared_ptr<const text::ModelCard>> ReadCard(
   card->name = ReplaceInvalidUtf8(name.empty() ? Stem(file.part_path(0)) : name);
   TRY_ASSIGN(const std::string_view architecture, file.GetString("general.architecture"));
   card->architecture = std::string(architecture);
-  card->quantisation = MainType(file);
+  card->quantisation = FileTypeName(file);
+  if (card->quantisation.empty()) {
+    card->quantisation = MainType(file);
+  }
   for (const tensor::GgufTensor& tensor : file.tensors()) {
     card->parameters += static_cast<uint64_t>(tensor.elements());
   }

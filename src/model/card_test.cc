@@ -79,6 +79,19 @@ TEST_F(CardTest, SaysThatAFileWithoutAPreTokenizerIsCutByTheDefault) {
   EXPECT_TRUE((*CardOf(tiny::MakeTinyModel({.sentence_piece = true})))->notes.empty());
 }
 
+TEST_F(CardTest, IsOfTheMixtureThatTheFileSaysElseOfTheTypeWithMostBytes) {
+  const auto quantisation = [this](const tensor::GgufWriter& model) {
+    const auto card = CardOf(model);
+    EXPECT_TRUE(card) << card.error().detail;
+    return card ? (*card)->quantisation : "";
+  };
+  EXPECT_EQ(quantisation(tiny::MakeTinyModel({.mix = *tiny::FindTypeMix("Q4_K_M")})), "Q4_K_M");
+  EXPECT_EQ(quantisation(tiny::MakeTinyModel({.mix = *tiny::FindTypeMix("Q8_0")})), "Q8_0");
+  tensor::GgufWriter other = tiny::MakeTinyModel({.mix = *tiny::FindTypeMix("Q8_0")});
+  other.Set("general.file_type", uint32_t{1027});  // llama.cpp's guesses have 1024 added
+  EXPECT_EQ(quantisation(other), "Q8_0");
+}
+
 TEST_F(CardTest, KeepsWhyItsOwnTemplateCannotBeReadForWhoRendersIt) {
   tensor::GgufWriter model = tiny::MakeTinyModel({});
   model.Set("tokenizer.chat_template", std::string_view("{{ messages"));

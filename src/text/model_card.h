@@ -28,7 +28,7 @@ struct SamplingDefaults {
 struct ModelCard {
   std::string name;            // general.name, or the file's stem
   std::string architecture;    // "llama"; empty when it came from a tokenizer.json alone
-  std::string quantisation;    // label of the file's main type: "Q4_1"; may be empty
+  std::string quantisation;    // as the file calls its mixture, else its main type; may be empty
   uint64_t parameters = 0;     // 0: not known
   int32_t context_length = 0;  // trained; 0: not known
   std::shared_ptr<const Tokenizer> tokenizer;
