@@ -1,5 +1,6 @@
 #include "cli/inspect.h"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -82,7 +83,36 @@ Result<Findings> Look(const InspectFlags& flags) {
   return found;
 }
 
-void PrintShape(const model::ModelShape& shape) {
+// How positions are stretched: "none", "linear", "yarn", or "llama3", which is a tensor of factors.
+std::string RopeScalingName(const Findings& found) {
+  std::string name;
+  switch (found.shape->rope.scaling) {
+    case model::RopeScaling::kNone: break;
+    case model::RopeScaling::kLinear: name = "linear"; break;
+    case model::RopeScaling::kYarn: name = "yarn"; break;
+  }
+  if (found.file->FindTensor("rope_freqs.weight") != nullptr) {
+    name += name.empty() ? "llama3" : " and llama3";
+  }
+  return name.empty() ? "none" : name;
+}
+
+// "yarn scaling by 4 from 512 tokens", and the like; empty: none.
+std::string RopeScalingText(const Findings& found) {
+  const model::RopeShape& rope = found.shape->rope;
+  const std::string name = RopeScalingName(found);
+  if (name == "none") {
+    return "";
+  }
+  return "; " + name + " scaling" +
+         (rope.scaling == model::RopeScaling::kNone ? "" : fmt::format(" by {:g}", rope.factor)) +
+         (rope.scaling == model::RopeScaling::kYarn
+              ? fmt::format(" from {:.0f} tokens", rope.original_context)
+              : "");
+}
+
+void PrintShape(const Findings& found) {
+  const model::ModelShape& shape = *found.shape;
   const model::LayerShape& first = shape.layers.front();
   const auto windowed = std::count_if(shape.layers.begin(), shape.layers.end(),
                                       [](const auto& layer) { return layer.window != 0; });
@@ -100,7 +130,8 @@ void PrintShape(const model::ModelShape& shape) {
     std::printf("; %ld of %zu layers see a window of %u", static_cast<long>(windowed),
                 shape.layers.size(), shape.layers.front().window);
   }
-  std::printf("\nrope           base %.0f, %u dims", shape.rope.base, shape.rope.dims);
+  std::printf("\nrope           base %.0f, %u dims%s", shape.rope.base, shape.rope.dims,
+              RopeScalingText(found).c_str());
   if (windowed > 0) {
     std::printf("; base %.0f where there is a window", shape.rope_local.base);
   }
@@ -132,7 +163,7 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
               FormatBytes(found.file->file_bytes()).c_str(), found.file->parts(),
               found.file->parts() == 1 ? "" : "s");
   if (found.shape) {
-    PrintShape(*found.shape);
+    PrintShape(found);
   }
   if (found.card) {
     const text::ModelCard& card = **found.card;
@@ -174,13 +205,17 @@ void PrintTable(const Findings& found, const InspectFlags& flags) {
   }
 }
 
-void WriteShape(JsonWriter& json, const model::ModelShape& shape) {
+void WriteShape(JsonWriter& json, const Findings& found) {
+  const model::ModelShape& shape = *found.shape;
   const model::LayerShape& first = shape.layers.front();
   json.Key("architecture").String(shape.architecture);
   json.Key("layers").Uint(shape.layers.size()).Key("width").Uint(shape.width);
   json.Key("query_heads").Uint(first.heads.q_heads).Key("kv_heads").Uint(first.heads.kv_heads);
   json.Key("head_dim").Uint(first.heads.dim).Key("context").Uint(shape.context);
   json.Key("window").Uint(first.window).Key("rope_base").Double(shape.rope.base);
+  json.Key("rope_scaling").BeginObject().Key("type").String(RopeScalingName(found));
+  json.Key("factor").Double(shape.rope.factor);
+  json.Key("original_context").Uint(static_cast<uint64_t>(shape.rope.original_context)).EndObject();
   json.Key("vocabulary").Uint(shape.vocabulary).Key("experts").Uint(shape.experts);
   json.Key("feed_forward")
       .Uint(shape.experts != 0 ? shape.expert_feed_forward : first.feed_forward);
@@ -193,7 +228,7 @@ void PrintJson(const Findings& found, const InspectFlags& flags) {
   json.Key("bytes").Uint(found.file->file_bytes()).Key("parts").Uint(found.file->parts());
   json.Key("gguf_version").Uint(found.file->version());
   if (found.shape) {
-    WriteShape(json, *found.shape);
+    WriteShape(json, found);
   }
   if (found.card) {
     json.Key("name").String((*found.card)->name);

@@ -356,6 +356,18 @@ esac
         strange.write_bytes(self.model.read_bytes().replace(b"llama", b"lhama"))
         self.assertIn("lhama", json.loads(self.fak("inspect", strange, "--json")[0])["why_not"])
 
+    def test_inspect_shows_how_positions_are_stretched(self):
+        for scaling, text, found in (("none", "", ("none", 1)), ("linear", "; linear scaling by 4", ("linear", 4)),
+                                     ("yarn", "; yarn scaling by 4 from 512 tokens", ("yarn", 4)),
+                                     ("llama3", "; llama3 scaling", ("llama3", 1))):
+            model = self.folder / f"{scaling}.gguf"
+            subprocess.run([support.TINY_MODEL, "llama", "F32", str(model), "--rope", scaling, "--small"], check=True,
+                           stdout=subprocess.DEVNULL)
+            self.assertRegex(self.fak("inspect", model, "--quick")[0], rf"\nrope  .*, \d+ dims{text}\n")
+            shown = json.loads(self.fak("inspect", model, "--quick", "--json")[0])["rope_scaling"]
+            self.assertEqual((shown["type"], shown["factor"]), found)
+        self.assertEqual(shown["original_context"], 2048)
+
     def place(self, body, name):
         """Of a tensor's first byte in a tiny model."""
         def entry(name):
