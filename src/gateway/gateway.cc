@@ -280,6 +280,13 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
   if (const std::optional<Error> error = Authorize(head, taken ? route : nullptr)) {
     return Refusal({head, nullptr, ContextOf(head), ""}, *error, HttpStatusOf(*error));
   }
+  if (const std::string_view coding = head.headers.Get("content-encoding").value_or("");
+      !coding.empty() && !EqualsIgnoringCase(coding, "identity")) {
+    const Error error{Code::kUnsupported,
+                      "Content-Encoding: bodies are taken as they are (identity), not coded"};
+    constexpr int kUnsupportedMediaType = 415;
+    return Refusal({head, nullptr, ContextOf(head), ""}, error, kUnsupportedMediaType);
+  }
   return std::nullopt;
 }
 

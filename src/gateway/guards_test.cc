@@ -65,6 +65,21 @@ TEST_F(GuardsTest, ARequestThatComesBackIsALoop) {
   EXPECT_THAT(back.body, HasSubstr("leads back to it"));
 }
 
+TEST_F(GuardsTest, TakesNoBodyThatIsCoded) {
+  Start();
+  for (const char* coding : {"gzip", "br", "identity, gzip"}) {
+    const auto coded = Ask("POST", "/v1/chat/completions", kChat, {{"content-encoding", coding}});
+    EXPECT_EQ(coded.status, 415) << coding;
+    EXPECT_THAT(coded.body, HasSubstr("Content-Encoding"));
+    EXPECT_THAT(coded.body, HasSubstr(R"("code":"unsupported")"));
+  }
+  for (const char* coding : {"identity", "Identity", ""}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"content-encoding", coding}}).status,
+              200)
+        << coding;
+  }
+}
+
 TEST_F(GuardsTest, ATenantHasNoMoreOpenThanItMay) {
   GatewayOptions options;
   options.keys.Add("a", {"alice", 1.0, false, 1});
