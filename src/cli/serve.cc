@@ -24,6 +24,7 @@
 #include "cli/driver_maker.h"
 #include "cli/engine_flags.h"
 #include "cli/number_flag.h"
+#include "cli/origin_flag.h"
 #include "cli/replicas.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
@@ -618,7 +619,8 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
                                                "Take chat_template from requests"));
   AddToolCallParser(verb, flags);
   verb.add_option("--allowed-origin", flags.allowed_origin,
-                  "Origin that may call from a browser, or *");
+                  "Origin that may call from a browser, or *")
+      ->check(AnOrigin());
   verb.add_option("--slo", flags.slos,
                   "Objective to count requests against: NAME=ttft:MS,tpot:MS,e2e:MS; repeatable")
       ->allow_extra_args(false);

@@ -155,6 +155,21 @@ class Flags(support.CliTest):
             self.assertIn(variable, said)
             self.assertIn(f"must be {wanted}, not {value}", said)
 
+    def test_an_origin_is_one_that_browsers_send(self):
+        for value, wanted in (("http://localhost:3000/", "must be http://localhost:3000, as"),
+                              ("https://Desk.example:443", "must be https://desk.example, as"),
+                              ("http://a/b?c", "must be http://a, as"), ("foo", "like https://"),
+                              ("tauri://localhost/", "like https://"), ("http://u:secret@a", "like https://"),
+                              ("http://", "like https://"), ("localhost:3000", "like https://")):
+            said = self.one_line(self.fak("serve", "hello", "--allowed-origin", value, status=2)[1])
+            self.assertIn("--allowed-origin: must be ", said)
+            self.assertIn(wanted, said)
+            self.assertNotIn("secret", said)
+        for value in ("*", "null", "http://localhost:3000", "https://desk.example", "http://[::1]:81",
+                      "chrome-extension://abc", "tauri://localhost"):
+            said = self.fak("serve", "hello", "--allowed-origin", value, "--port", "-1", status=2)[1]
+            self.assertNotIn("--allowed-origin", said)
+
     # The engine's flags, each where it changes something.
     SERVING = {"chat-template", "max-num-batched-tokens", "long-prefill-token-threshold",
                "no-enable-prefix-caching"}
