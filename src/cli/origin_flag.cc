@@ -39,8 +39,9 @@ std::string Refusal(const std::string& text) {
 
 }  // namespace
 
-CLI::Validator AnOrigin() {
-  return CLI::Validator([](const std::string& text) { return Refusal(text); }, "");
+void AddAllowedOrigin(CLI::App& verb, std::string& allowed_origin) {
+  verb.add_option("--allowed-origin", allowed_origin, "Origin that may call from a browser, or *")
+      ->check(CLI::Validator([](const std::string& text) { return Refusal(text); }, ""));
 }
 
 }  // namespace fak::cli

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <string>
+
 namespace CLI {
-class Validator;
+class App;
 }  // namespace CLI
 
 namespace fak::cli {
 
-// For CLI::Option::check(): "*", "null", or an origin as browsers send it, scheme://host[:port]; of
-// another value, which no browser sends, the error says the right form.
-CLI::Validator AnOrigin();
+// --allowed-origin: "*", "null", or an origin as browsers send it, scheme://host[:port]; of another
+// value, which no browser sends, the error says the right form.
+void AddAllowedOrigin(CLI::App& verb, std::string& allowed_origin);
 
 }  // namespace fak::cli

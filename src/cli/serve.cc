@@ -618,9 +618,7 @@ void AddFlags(CLI::App& verb, ServeFlags& flags) {
                                                flags.trust_request_chat_template,
                                                "Take chat_template from requests"));
   AddToolCallParser(verb, flags);
-  verb.add_option("--allowed-origin", flags.allowed_origin,
-                  "Origin that may call from a browser, or *")
-      ->check(AnOrigin());
+  AddAllowedOrigin(verb, flags.allowed_origin);
   verb.add_option("--slo", flags.slos,
                   "Objective to count requests against: NAME=ttft:MS,tpot:MS,e2e:MS; repeatable")
       ->allow_extra_args(false);
