@@ -105,6 +105,7 @@ TEST_F(GuardsTest, ATenantHasNoMoreOpenThanItMay) {
     driver_.kept_->OnEvent(event);
   }
   first.join();
+  driver_.kept_ = nullptr;  // it tells its loop that it goes
   EXPECT_EQ(ask("a").status, 200);
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", R"({"messages":[],"model":"other"})",
                 {{"authorization", "Bearer a"}})
