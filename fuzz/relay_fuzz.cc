@@ -11,7 +11,7 @@ namespace {
 
 class CountingSink final : public fak::driver::EventSink {
  public:
-  void OnEvent(fak::wire::Event event) noexcept override {
+  void OnEvent(fak::wire::Event&& event) noexcept override {
     if (ends_ > 0) {
       std::abort();  // nothing may follow the end
     }

@@ -19,7 +19,7 @@ constexpr int kChunks = 100;
 class Encoding final : public driver::EventSink {
  public:
   explicit Encoding(const wire::Turn& turn) : stream_({"id", "m", 0}, turn) {}
-  void OnEvent(wire::Event event) noexcept override { stream_.Encode(event, bytes_); }
+  void OnEvent(wire::Event&& event) noexcept override { stream_.Encode(event, bytes_); }
   void EndBatch() noexcept override {
     benchmark::DoNotOptimize(bytes_.data());
     bytes_.clear();

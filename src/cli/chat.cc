@@ -64,7 +64,7 @@ void Interrupts::OnSignal() {
 // Writes text as it comes; keeps it, and the figures.
 class Chat::Printer final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
       if (first_ns_ == 0) {
         first_ns_ = Clock::Real().NowNs();

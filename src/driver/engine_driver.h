@@ -82,7 +82,8 @@ struct Placement {
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  virtual void OnEvent(wire::Event event) noexcept = 0;
+  // May take the event's parts: the caller has no more use of it.
+  virtual void OnEvent(wire::Event&& event) noexcept = 0;
   // What is made of the events from here to EndBatch(), or to the last event, may leave together:
   // no other will come before that. For drivers that know.
   virtual void BeginBatch() noexcept {}

@@ -626,7 +626,7 @@ TEST(NativeDriver, RunsOnAThreadOfItsOwn) {
   // Tells when the request ended.
   class Waiter final : public driver::EventSink {
    public:
-    void OnEvent(wire::Event event) noexcept override {
+    void OnEvent(wire::Event&& event) noexcept override {
       if (std::holds_alternative<wire::Done>(event)) {
         done.set_value();
       }

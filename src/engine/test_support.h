@@ -108,7 +108,7 @@ class Heard final : public driver::EventSink {
     std::optional<wire::PromptEcho> echo;
   };
 
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     EXPECT_FALSE(ended()) << "an event after the end";
     if (auto* text = std::get_if<wire::TextDelta>(&event)) {
       Choice& choice = choices[text->choice];

@@ -34,7 +34,7 @@ std::string Counted(uint64_t n, std::string_view what) {
 // Keeps what one request was told.
 class Listener final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
       tokens_.insert(tokens_.end(), text->tokens.begin(), text->tokens.end());
     } else if (auto* failed = std::get_if<wire::Failed>(&event)) {

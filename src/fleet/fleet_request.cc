@@ -217,7 +217,7 @@ Attempt::~Attempt() {
   Leave(Verdict::kNothing, nullptr);
 }
 
-void Attempt::OnEvent(wire::Event event) noexcept {
+void Attempt::OnEvent(wire::Event&& event) noexcept {
   if (!passed_) {
     OnHeldEvent(std::move(event));
   } else if (!content_seen_ || EndsOrCounts(event)) {
@@ -238,7 +238,7 @@ bool Attempt::KeepsBack(const wire::Event& event) const {
                             std::holds_alternative<wire::UsageReport>(event)));
 }
 
-void Attempt::OnHeldEvent(wire::Event event) {
+void Attempt::OnHeldEvent(wire::Event&& event) {
   if (!held()) {
     return;  // it was taken away
   }
@@ -285,7 +285,7 @@ void Attempt::PassOnHeld() {
   }
 }
 
-void Attempt::OnPassedEvent(wire::Event event) {
+void Attempt::OnPassedEvent(wire::Event&& event) {
   if (!content_seen_ && IsContent(event)) {
     NoteContent();
   }

@@ -94,7 +94,7 @@ class Attempt final : public driver::EventSink {
 
   const std::shared_ptr<FleetReplica>& replica() const { return kept_replica_; }
 
-  void OnEvent(wire::Event event) noexcept override;
+  void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override;
   void EndBatch() noexcept override;
   void AwaitRoom(std::function<void()> on_room) override;
@@ -109,9 +109,9 @@ class Attempt final : public driver::EventSink {
  private:
   enum class Phase : uint8_t { kHeld, kPassed, kOver };
   bool MoveOn(Phase to);
-  void OnHeldEvent(wire::Event event);
+  void OnHeldEvent(wire::Event&& event);
   bool KeepsBack(const wire::Event& event) const;
-  void OnPassedEvent(wire::Event event);
+  void OnPassedEvent(wire::Event&& event);
   void PassOnHeld();
   void NoteContent();
   void OnLast(const Error* maybe_error);

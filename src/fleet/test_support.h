@@ -211,7 +211,7 @@ class ScriptedReplica final : public driver::EngineDriver,
 // A client: what it was told.
 class RecordingSink final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     const std::lock_guard lock(mutex_);
     if (ends_ > 0) {
       ++after_end_;

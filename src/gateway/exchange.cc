@@ -58,7 +58,7 @@ void Exchange::OnPlaced(const driver::Placement& placement) {
   end_.attempts = placement.attempt;
 }
 
-void Exchange::OnEvent(wire::Event event) noexcept {
+void Exchange::OnEvent(wire::Event&& event) noexcept {
   if (const auto* usage = std::get_if<wire::UsageReport>(&event)) {
     end_.usage = usage->usage;
   } else if (const auto* started = std::get_if<wire::Started>(&event)) {

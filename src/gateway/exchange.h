@@ -38,7 +38,7 @@ class Exchange final : public driver::EventSink {
            std::string request_id, std::shared_ptr<net::ResponseWriter> response,
            const Clock& clock, OnEnd on_end);
 
-  void OnEvent(wire::Event event) noexcept override;
+  void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { in_batch_ = true; }
   void EndBatch() noexcept override;
   void OnPlaced(const driver::Placement& placement) override;

@@ -102,7 +102,7 @@ TEST_F(GuardsTest, ATenantHasNoMoreOpenThanItMay) {
   driver_.events_ = answer;
   EXPECT_EQ(ask("b").status, 200);
   for (const wire::Event& event : answer) {
-    driver_.kept_->OnEvent(event);
+    driver_.kept_->OnEvent(wire::Event(event));
   }
   first.join();
   driver_.kept_ = nullptr;  // it tells its loop that it goes

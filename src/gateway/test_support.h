@@ -55,7 +55,7 @@ class ScriptedDriver final : public driver::EngineDriver,
       sink->BeginBatch();
     }
     for (const wire::Event& event : events_) {
-      sink->OnEvent(event);
+      sink->OnEvent(wire::Event(event));
     }
     if (keeps_) {
       kept_ = std::move(sink);

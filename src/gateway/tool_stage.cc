@@ -71,7 +71,7 @@ void ToolStage::Take(wire::Finish finish) {
   next_->OnEvent(std::move(finish));
 }
 
-void ToolStage::OnEvent(wire::Event event) noexcept {
+void ToolStage::OnEvent(wire::Event&& event) noexcept {
   if (auto* text = std::get_if<wire::TextDelta>(&event)) {
     Take(std::move(*text));
   } else if (auto* finish = std::get_if<wire::Finish>(&event)) {

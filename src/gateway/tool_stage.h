@@ -24,7 +24,7 @@ class ToolStage final : public driver::EventSink {
   ToolStage(std::vector<std::string> names, std::string call_id, bool parallel,
             std::shared_ptr<driver::EventSink> next);
 
-  void OnEvent(wire::Event event) noexcept override;
+  void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { next_->BeginBatch(); }
   void EndBatch() noexcept override { next_->EndBatch(); }
   void OnPlaced(const driver::Placement& placement) override { next_->OnPlaced(placement); }

@@ -19,7 +19,7 @@ namespace {
 // Ends are all that is needed of the events.
 class EndSink final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     if (const auto* failed = std::get_if<wire::Failed>(&event)) {
       error_ = failed->error;
       ended_ = true;

@@ -20,7 +20,7 @@ inline constexpr int32_t kAnswerChoicesMax =
 // One object an answer; not thread-safe.
 class AnswerReader {
  public:
-  using Emit = FunctionRef<void(wire::Event)>;
+  using Emit = FunctionRef<void(wire::Event&&)>;
 
   virtual ~AnswerReader() = default;
   // Whether an answer may be a list of documents.
@@ -29,6 +29,9 @@ class AnswerReader {
   [[nodiscard]] virtual Status Take(const AnswerDocument& document, Emit emit) = 0;
   // A document that only carries usage, which a client that didn't ask for it must not see.
   virtual bool IsUsageOnly(const AnswerDocument&) const { return false; }
+  // Whether a document that said one text, and nothing else, would say any other text in its place
+  // likewise, whenever it came.
+  virtual bool tells_text_by_place() const { return false; }
   // Whether everything that began has ended as this wire says. If not, the answer was cut.
   virtual bool complete() const = 0;
   // Choices that began, finished or not.

@@ -73,6 +73,8 @@ class ChatReader final : public AnswerReader {
     return ArrayOf(document.choices).empty() && document.usage.is_object();
   }
 
+  bool tells_text_by_place() const override { return streamed_; }
+
   bool complete() const override {
     return !finished_.empty() && std::all_of(finished_.begin(), finished_.end(),
                                              [](const auto& choice) { return choice.second; });

@@ -67,6 +67,9 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
     Conclude();
     return;
   }
+  if (event.type.empty() && TakeOfShape(event.data)) {
+    return;
+  }
   const Result<JsonView> document = Reader().Read(event.data);
   if (!document) {
     Break({Code::kUpstreamError,
@@ -78,6 +81,16 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
     return;
   }
   TakeDocument(*document, event.data, event.type);
+}
+
+bool Relay::TakeOfShape(std::string_view raw) {
+  const std::optional<std::string_view> text = shape_.TextOf(raw);
+  if (!text) {
+    return false;
+  }
+  Emit(wire::RawChunk{std::string(raw)});
+  Emit(wire::TextDelta{shape_choice_, std::string(*text), {}, {}});
+  return true;
 }
 
 void Relay::TakeWhole() {
@@ -99,15 +112,26 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
     Fail(ErrorUnder200(whole.Copy(), raw, options_.key));
     return;
   }
+  std::string name = EventName(type, document);
+  const bool nameless = name.empty();
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
   if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
-    std::string name = EventName(type, document);
     const bool tells_error = name == "response.failed";
     Emit(wire::RawChunk{tells_error ? WithoutKey(std::string(raw), options_.key) : std::string(raw),
                         std::move(name)});
   }
-  const Status taken =
-      reader_->Take(document, [this](wire::Event event) { Emit(std::move(event)); });
+  int events = 0;
+  wire::TextDelta said;
+  const Status taken = reader_->Take(document, [&](wire::Event&& event) {
+    if (const auto* text = std::get_if<wire::TextDelta>(&event); ++events == 1 && text != nullptr) {
+      said = *text;
+    }
+    Emit(std::move(event));
+  });
+  if (events == 1 && said.tokens.empty() && nameless && reader_->tells_text_by_place()) {
+    shape_.Learn(raw, said.text);
+    shape_choice_ = said.choice;
+  }
   if (!taken) {
     Fail(taken.error());
   }

@@ -9,6 +9,7 @@
 #include "base/json_view.h"
 #include "driver/engine_driver.h"
 #include "ride/answer_reader.h"
+#include "ride/chunk_shape.h"
 #include "wire/event.h"
 #include "wire/sse.h"
 #include "wire/turn.h"
@@ -40,7 +41,7 @@ class Relay {
   // Ends the request with this error unless it has ended.
   void Fail(Error error);
   void AwaitRoom(std::function<void()> on_room) { sink_->AwaitRoom(std::move(on_room)); }
-  void Emit(wire::Event event) { sink_->OnEvent(std::move(event)); }
+  void Emit(wire::Event&& event) { sink_->OnEvent(std::move(event)); }
   // Around the Feed()s of what came in one read.
   void BeginBatch() { sink_->BeginBatch(); }
   void EndBatch() { sink_->EndBatch(); }
@@ -53,6 +54,8 @@ class Relay {
 
  private:
   void TakeEvent(const wire::SseEvent& event);
+  // Whether it is a chunk as one before, with another text.
+  bool TakeOfShape(std::string_view raw);
   void TakeDocument(const JsonView& whole, std::string_view raw, std::string_view type);
   void TakeWhole();
   // Nothing more is to come.
@@ -63,6 +66,8 @@ class Relay {
   const Options options_;
   const std::unique_ptr<AnswerReader> reader_;
   wire::SseSplitter splitter_;
+  ChunkShape shape_;
+  int32_t shape_choice_ = 0;
   std::string body_;  // of a whole answer; of a stream, what came before its first event
   bool has_event_ = false;
   bool ended_ = false;

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 class Collector final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
       text_ += text->text;
       tokens_.insert(tokens_.end(), text->tokens.begin(), text->tokens.end());
@@ -57,6 +57,15 @@ constexpr std::string_view kStream =
     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2}}\n\n"
     "data: [DONE]\n\n";
 
+constexpr std::string_view kAlikeChunks =
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\"a\"}}]}\n\n"
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\" b\"}}]}\n\n"
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\"\\n\"}}]}\n\n"
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\"c d\"}}]}\n\n"
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\"\"}}]}\n\n"
+    "event: error\n"
+    "data: {\"id\":\"x\",\"choices\":[{\"index\":1,\"delta\":{\"content\":\"e\"}}]}\n\n";
+
 std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes, size_t cut,
                                    bool streamed = true, bool withhold_usage = false) {
   auto collector = std::make_shared<Collector>();
@@ -71,6 +80,14 @@ std::shared_ptr<Collector> RelayOn(wire::Surface surface, std::string_view bytes
 std::shared_ptr<Collector> Relayed(std::string_view bytes, size_t cut, bool streamed = true,
                                    bool withhold_usage = false) {
   return RelayOn(wire::Surface::kChat, bytes, cut, streamed, withhold_usage);
+}
+
+TEST(Relay, TellsTheTextOfChunksThatDifferInNothingElse) {
+  const auto events = Relayed(kAlikeChunks, kAlikeChunks.size() / 2);
+  EXPECT_EQ(events->text_, "a b\nc d");
+  EXPECT_EQ(events->raw_.size(), 5u);
+  EXPECT_THAT(events->raw_[3], HasSubstr("\"c d\""));
+  EXPECT_TRUE(events->error_);  // by its name: that it is shaped as a chunk doesn't hide it
 }
 
 TEST(Relay, GivesTheSameEventsWhereverTheStreamIsCut) {

@@ -29,7 +29,7 @@ RequestMeter::~RequestMeter() {
   End();
 }
 
-void RequestMeter::OnEvent(wire::Event event) noexcept {
+void RequestMeter::OnEvent(wire::Event&& event) noexcept {
   if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
     TokenCame(text->choice);
   } else if (const auto* reasoning = std::get_if<wire::ReasoningDelta>(&event)) {

@@ -24,7 +24,7 @@ class RequestMeter final : public driver::EventSink {
   // A request whose events never ended, because the driver refused it, ends here, uncounted.
   ~RequestMeter() override;
 
-  void OnEvent(wire::Event event) noexcept override;
+  void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { sink_->BeginBatch(); }
   void EndBatch() noexcept override { sink_->EndBatch(); }
   void AwaitRoom(std::function<void()> on_room) override { sink_->AwaitRoom(std::move(on_room)); }

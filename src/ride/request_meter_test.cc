@@ -11,7 +11,7 @@ using ::testing::Not;
 
 class Events final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override { events_.push_back(std::move(event)); }
+  void OnEvent(wire::Event&& event) noexcept override { events_.push_back(std::move(event)); }
   std::vector<wire::Event> events_;
 };
 

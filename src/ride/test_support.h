@@ -116,7 +116,7 @@ class Upstream final : public net::HttpHandler {
 
 class WaitingSink final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
     wake_.notify_all();
@@ -155,7 +155,7 @@ class WaitingSink final : public driver::EventSink {
 // A reader that takes nothing until it is told to.
 class StalledSink final : public driver::EventSink {
  public:
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     const std::lock_guard lock(mutex_);
     if (const auto* chunk = std::get_if<wire::RawChunk>(&event)) {
       bytes_ += chunk->json.size();

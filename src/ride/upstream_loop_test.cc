@@ -19,7 +19,7 @@ using test::WaitingSink;
 class BatchSink final : public driver::EventSink {
  public:
   explicit BatchSink(net::EventLoop& loop) : loop_(loop) {}
-  void OnEvent(wire::Event event) noexcept override {
+  void OnEvent(wire::Event&& event) noexcept override {
     on_loop_ = on_loop_ && loop_.InLoop();
     raw_ += std::holds_alternative<wire::RawChunk>(event) ? 1 : 0;
     if (std::holds_alternative<wire::Done>(event)) {

@@ -127,7 +127,7 @@ class UpstreamMeterTest : public ::testing::Test {
 };
 
 class Ignore final : public driver::EventSink {
-  void OnEvent(wire::Event) noexcept override {}
+  void OnEvent(wire::Event&&) noexcept override {}
 };
 
 constexpr char kUp[] = "source=\"engine\",worker=\"w\"} 1";
