@@ -54,7 +54,7 @@ Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
                            sample.token)) {
       finish.stop_token = sample.token;
       if (include_stop_) {
-        text += tokenizer_.TokenBytes(sample.token);
+        detokenizer_.Feed(sample.token, text);
       }
     }
     step.finish = std::move(finish);
@@ -68,9 +68,7 @@ Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
     }
   }
   if (step.finish) {
-    std::string rest;
-    detokenizer_.Flush(rest);
-    text = stops ? rest + text : text + rest;
+    detokenizer_.Flush(text);
   }
   // As vLLM has it: text from before min_tokens is no part of a stop string.
   std::optional<size_t> stop;

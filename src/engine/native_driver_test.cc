@@ -158,6 +158,19 @@ TEST(NativeDriver, StopsAtTokensAndNotBeforeMinTokens) {
   EXPECT_EQ(std::count(later->choice().tokens.begin(), later->choice().tokens.end(), 65), 1);
 }
 
+TEST(NativeDriver, ShowsAStopTokenAsAnyOtherTokenIsShown) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(9), .sampling = Drawn(3, 5)};
+  ask.sampling.include_stop_str_in_output = true;
+  ask.sampling.stop_token_ids = {65};
+  ask.sampling.logit_bias = {{65, 100.0f}};
+  EXPECT_EQ(driver.Run(ask)->choice().text, "A");
+  constexpr int32_t kHalfCharacter = 0xC3;
+  ask.sampling.stop_token_ids = {kHalfCharacter};
+  ask.sampling.logit_bias = {{kHalfCharacter, 100.0f}};
+  EXPECT_EQ(driver.Run(ask)->choice().text, kUtf8Replacement);
+}
+
 TEST(NativeDriver, LowersMaxTokensToTheContext) {
   EngineOptions options = TinyOptions();
   options.max_model_len = 64;

@@ -13,7 +13,7 @@
 namespace fak::engine {
 
 // What a request asked for, completed by the model's own defaults and then SampleSpec's (which are
-// vLLM's), and checked against the vocabulary. Immutable.
+// vLLM's), and checked against the vocabulary. Changed by CountPrompt() alone.
 struct ResolvedSampling {
   tensor::SampleSpec spec;                    // all that is the same for every choice and token
   std::vector<tensor::TokenBias> bias;        // ascending ids

@@ -11,7 +11,7 @@ namespace fak::engine {
 // One answer in the making, as the scheduler sees it: tokens, how many of them have their KV, and
 // where. Owned by its request; engine thread only.
 struct Sequence {
-  // Fixed from the start.
+  // What was asked for.
   std::string salt;  // of the prefix cache
   std::string tenant;
   double tenant_weight = 1.0;

@@ -131,7 +131,7 @@ struct Adapter {
   std::span<const std::pair<std::string_view, std::string_view>> default_headers = {};
   KeyHeader key_header = KeyHeader::kBearer;
   std::string_view default_model = {};  // asked for whatever the client named; empty: as named
-  std::string_view id_field = {};       // takes an id that we choose, for AbortCall
+  std::string_view id_field = {};       // takes an id that we choose, to be aborted by
   std::string_view rank_header = {};    // takes the data-parallel rank of the replica
   bool asks_usage = true;  // stream_options.include_usage makes it report tokens in a stream
   // It closes the connection after a stream and doesn't say so: the next request on it would be

@@ -126,6 +126,7 @@ class Fleet(unittest.TestCase):
     def test_stopped_under_load(self):
         stopped = self.replicas["a"].process
         os.kill(stopped.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)  # until then its threads run on
         end = self.load(clients=6, requests=10)
         try:
             outcomes = end()
