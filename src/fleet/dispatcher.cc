@@ -95,7 +95,6 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
 
 void Dispatcher::Cancel(std::string_view request_id) {
   std::shared_ptr<FleetRequest> request;
-  std::vector<std::shared_ptr<FleetRequest>> waited;
   {
     const std::lock_guard lock(mutex_);
     const auto found = open_.find(std::string(request_id));
@@ -103,12 +102,18 @@ void Dispatcher::Cancel(std::string_view request_id) {
       return;
     }
     request = found->second.request;
-    if (const auto waits = found->second.maybe_waits) {
-      queue_.Remove(*waits);
-      waited = TakeWaiting({&*waits, 1});
+  }
+  request->Cancel();  // from here on Enqueue() refuses it
+  std::vector<std::shared_ptr<FleetRequest>> waited;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(std::string(request_id));
+    if (found != open_.end() && found->second.request == request && found->second.maybe_waits) {
+      const AdmissionQueue::Id waits = *found->second.maybe_waits;
+      queue_.Remove(waits);
+      waited = TakeWaiting({&waits, 1});
     }
   }
-  request->Cancel();
   if (!waited.empty()) {
     request->Fail({Code::kCancelled, "cancelled"}, std::nullopt);
   }
@@ -268,24 +273,33 @@ Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn)
           "model"};
 }
 
-bool Dispatcher::HasElsewhere(const FleetRequest& request) const {
+bool Dispatcher::HasElsewhere(const FleetRequest& request, Tier worst) const {
   const int64_t now_ns = clock_.NowNs();
   const std::shared_ptr<const Replicas> replicas = roster_.Now();
   return std::any_of(replicas->list.begin(), replicas->list.end(), [&](const auto& replica) {
     return Serves(*replicas, *replica, request.turn()) && !request.Tried(replica->id()) &&
-           replica->Look(now_ns).tier <= Tier::kSecond;
+           replica->Look(now_ns).tier <= worst;
   });
 }
 
+bool Dispatcher::MayTryAgain(const FleetRequest& request, Tier worst) const {
+  return !stopping_.load() && !request.cancelled() && request.attempts() < options_.attempts_max &&
+         HasElsewhere(request, worst);
+}
+
+// Not to those who asked to be left alone.
 bool Dispatcher::MayTryElsewhere(const FleetRequest& request) {
-  if (stopping_.load() || request.cancelled() || request.attempts() >= options_.attempts_max ||
-      !HasElsewhere(request)) {
+  if (!MayTryAgain(request, Tier::kSecond)) {
     return false;
   }
   const std::lock_guard lock(mutex_);
   const bool may = budget_.TryWithdraw(clock_.NowNs());
   ++(may ? retries_ : retries_denied_);
   return may;
+}
+
+bool Dispatcher::MayLeave(const FleetRequest& request) const {
+  return MayTryAgain(request, Tier::kThird);
 }
 
 void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {

@@ -110,6 +110,9 @@ class Dispatcher {
   [[nodiscard]] Status Place(FleetRequest& request, std::optional<Error> maybe_before);
   // Whether a request that failed may be tried at another replica, which is taken off the budget.
   bool MayTryElsewhere(const FleetRequest& request);
+  // Whether one that waits for a replica that is gone may leave it. Off no budget: nothing was
+  // computed there that is computed again.
+  bool MayLeave(const FleetRequest& request) const;
   // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
   void OnLeft(const FleetReplica& replica, const FleetRequest& request, int64_t cached_tokens,
               const wire::Usage& usage);
@@ -145,8 +148,9 @@ class Dispatcher {
   // units: that each of the replicas holds.
   static Candidates FindCandidates(const Replicas& replicas, const FleetRequest& request,
                                    int64_t now_ns, const std::vector<uint32_t>& units);
-  // A replica that a second try may go to: nobody who asked to be left alone, nobody down.
-  bool HasElsewhere(const FleetRequest& request) const;
+  // A replica that another try may go to, of this tier or a better one.
+  bool HasElsewhere(const FleetRequest& request, Tier worst) const;
+  bool MayTryAgain(const FleetRequest& request, Tier worst) const;
   // How many of the prompts' first units each replica holds.
   std::vector<uint32_t> UnitsHeld(const Replicas& replicas, const driver::Prepared& prepared) const;
   Result<Chosen> Choose(FleetRequest& request);

@@ -19,6 +19,9 @@ Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
   {
     const std::shared_ptr<const driver::Prepared> prepared = request->prepared();
     const std::lock_guard lock(mutex_);
+    if (request->cancelled()) {
+      return Fail(Code::kCancelled, "cancelled");
+    }
     TRY_ASSIGN(
         const AdmissionQueue::Id id,
         queue_.Push({.tenant = prepared->tenant,

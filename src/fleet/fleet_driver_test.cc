@@ -298,6 +298,54 @@ TEST_F(FleetDriverTest, TakesWhatWaitsAwayFromOneThatIsGone) {
   EXPECT_EQ(first->ends(), 1);
 }
 
+TEST_F(FleetDriverTest, ManyMayLeaveOneThatIsGoneWhateverTheBudget) {
+  Make(2, {.retries = {.share = 0, .least_per_s = 0.1}});  // one in the window
+  for (int i = 0; i < 8; ++i) {
+    Ask(std::to_string(i));
+  }
+  ASSERT_EQ(a().open(), 4u);
+  a().SetReady(false);
+  fleet_->Tick();
+  clock_.AdvanceMs(3'000);
+  fleet_->Tick();
+  EXPECT_EQ(a().open(), 0u);
+  EXPECT_EQ(b().open(), 8u);
+  EXPECT_EQ(fleet_->Describe().retries_denied, 0u);
+}
+
+TEST_F(FleetDriverTest, OneThatIsBusyIsBetterThanOneThatIsGone) {
+  Make(2);
+  const auto moved = Ask("1");
+  Ask("2");
+  Fail(a(), Code::kRateLimited, 429, /*retry_after_s=*/60);
+  EXPECT_THAT(moved->workers(), ElementsAre("a", "b"));
+  b().SetReady(false);
+  fleet_->Tick();
+  clock_.AdvanceMs(3'000);
+  fleet_->Tick();
+  EXPECT_THAT(b().cancelled(), ElementsAre("2"));  // the other was at both already
+}
+
+TEST_F(FleetDriverTest, TakesWhatWaitsAwayFromOneThatNeverCame) {
+  std::vector<FleetMember> members;
+  replicas_.resize(2);
+  members.push_back(Member("a", &replicas_[0]));
+  members.push_back(Member("b", &replicas_[1]));
+  a().SetReady(false);
+  b().SetReady(false);
+  fleet_ = std::make_unique<FleetDriver>(std::move(members),
+                                         FleetOptions{.policy = std::make_unique<test::InOrder>()},
+                                         clock_, random_);
+  fleet_->Tick();
+  const auto sink = Ask();
+  ASSERT_THAT(sink->workers(), ElementsAre("a"));
+  b().SetReady(true);
+  fleet_->Tick();
+  clock_.AdvanceMs(3'000);
+  fleet_->Tick();
+  EXPECT_THAT(sink->workers(), ElementsAre("a", "b"));
+}
+
 // It would have two owners, and be placed twice.
 TEST_F(FleetDriverTest, TakesNothingAwayWhileAReplicaTakesIt) {
   Make(3);

@@ -163,7 +163,7 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
     attempt = cancelled_ ? nullptr : attempt_.lock();
   }
   if (attempt == nullptr || !attempt->held() || !attempt->replica()->IsGone(now_ns) ||
-      !dispatcher_.MayTryElsewhere(*this)) {
+      !dispatcher_.MayLeave(*this)) {
     return;
   }
   FleetReplica& replica = *attempt->replica();

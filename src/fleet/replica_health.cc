@@ -19,7 +19,7 @@ std::string_view ReplicaStateName(ReplicaState state) {
 }
 
 void ReplicaHealth::Observe(int64_t now_ns, bool ready, std::string_view why_not) {
-  if (!ready && (ready_ || !joined_)) {
+  if (!ready && (ready_ || not_ready_since_ns_ < 0)) {
     not_ready_since_ns_ = now_ns;
   }
   if (joined_ && !(ready && ready_)) {
@@ -67,12 +67,12 @@ bool ReplicaHealth::MadeProgress(int64_t now_ns) const {
 }
 
 bool ReplicaHealth::GoneFor(int64_t now_ns) const {
-  return !ready_ && now_ns - not_ready_since_ns_ >= options_.down_after_ms * kNsPerMs &&
-         !MadeProgress(now_ns);
+  return !ready_ && not_ready_since_ns_ >= 0 &&
+         now_ns - not_ready_since_ns_ >= options_.down_after_ms * kNsPerMs && !MadeProgress(now_ns);
 }
 
 bool ReplicaHealth::GoneAt(int64_t now_ns) const {
-  return joined_ && !ready_ && (GoneFor(now_ns) || breaker_.StateAt(now_ns) == BreakerState::kOpen);
+  return !ready_ && (GoneFor(now_ns) || breaker_.StateAt(now_ns) == BreakerState::kOpen);
 }
 
 ReplicaState ReplicaHealth::StateAt(int64_t now_ns) const {

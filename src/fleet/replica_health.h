@@ -73,7 +73,8 @@ class ReplicaHealth {
   // Of a state other than healthy, for a person.
   std::string WhyAt(int64_t now_ns) const;
   BreakerState BreakerAt(int64_t now_ns) const { return breaker_.StateAt(now_ns); }
-  // Down since nobody is there, rather than by its breaker alone, or would be if it didn't drain.
+  // Down since nobody is there, rather than by its breaker alone, or would be if it didn't drain or
+  // had ever been there.
   bool GoneAt(int64_t now_ns) const;
   bool ready() const { return ready_; }
   bool draining() const { return draining_; }
@@ -91,7 +92,7 @@ class ReplicaHealth {
   std::string doubt_;
   bool ready_ = false;
   std::string why_not_;
-  int64_t not_ready_since_ns_ = 0;  // valid while it isn't
+  int64_t not_ready_since_ns_ = -1;  // valid while it isn't; -1: nobody has looked yet
   int64_t trouble_ns_ = -1;   // when it last wasn't ready or failed; -1: never since it joined
   int64_t progress_ns_ = -1;  // last content; -1: none
   std::string last_failure_;

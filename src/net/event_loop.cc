@@ -1,5 +1,7 @@
 #include "net/event_loop.h"
 
+#include <utility>
+
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/event_loop_impl.h"
@@ -10,6 +12,31 @@ EventLoop::Impl::Impl()
     : wheel([] { return Clock::Real().NowNs(); }, [this] { ScheduleWheel(); }),
       guard(asio::make_work_guard(context)),
       system_timer(context) {}
+
+EventLoop::Impl::~Impl() {
+  while (!posted.empty()) {  // one that goes may post another
+    const UniqueFunction<void()> dropped = std::move(posted.front());
+    posted.pop_front();
+  }
+}
+
+void EventLoop::Impl::Post(UniqueFunction<void()> task) {
+  {
+    const std::lock_guard lock(posted_mutex);
+    posted.push_back(std::move(task));
+  }
+  asio::post(context, [this] { RunPosted(); });
+}
+
+void EventLoop::Impl::RunPosted() {
+  UniqueFunction<void()> task;
+  {
+    const std::lock_guard lock(posted_mutex);
+    task = std::move(posted.front());
+    posted.pop_front();
+  }
+  task();
+}
 
 void EventLoop::Impl::ScheduleWheel() {
   const int64_t due_ns = wheel.NextDueNs();
@@ -49,7 +76,7 @@ bool EventLoop::InLoop() const {
 }
 
 void EventLoop::Post(UniqueFunction<void()> task) {
-  asio::post(impl_->context, [task = std::move(task)]() mutable { task(); });
+  impl_->Post(std::move(task));
 }
 
 void EventLoop::Invoke(FunctionRef<void()> task) {

@@ -28,7 +28,7 @@ class EventLoop {
 
   // Any thread. True on the loop's thread; when no thread runs, for everybody.
   bool InLoop() const;
-  // Any thread. Runs the task on the loop, after those that the same thread has posted before.
+  // Any thread. Runs the task on the loop, after all that were posted before, by whatever thread.
   void Post(UniqueFunction<void()> task);
   // Any thread. Runs the task on the loop and waits for it; at once when InLoop(). Never while
   // holding something that the loop may wait for.

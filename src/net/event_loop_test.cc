@@ -6,6 +6,7 @@
 
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "net/timer_wheel.h"
@@ -109,6 +110,23 @@ TEST_F(TimerWheelTest, SaysWhenItWantsToBeCalled) {
   const auto sooner = Add(3, 5);
   EXPECT_EQ(sooner_, 2);
   EXPECT_LE(wheel_.NextDueNs(), now_ns_ + 5'000'000 + TimerWheel::kTickNs);
+}
+
+TEST(EventLoop, RunsWhatItIsGivenInOrderWhicheverThreadGaveIt) {
+  std::vector<int> ran;
+  EventLoop loop;
+  loop.Start("order");
+  std::promise<void> done;
+  loop.Post([&] {
+    loop.Post([&ran] { ran.push_back(1); });
+    std::thread([&] { loop.Post([&ran] { ran.push_back(2); }); }).join();
+    loop.Post([&] {
+      ran.push_back(3);
+      done.set_value();
+    });
+  });
+  done.get_future().wait();
+  EXPECT_THAT(ran, ElementsAre(1, 2, 3));
 }
 
 TEST(EventLoop, RunsTasksInOrderOnItsThread) {
