@@ -98,8 +98,8 @@ bool PlainReadBuffer::SawBreak() const {
 }
 
 bool AskForRest(Socket& socket) {
-  static const bool counted = EndIsCounted();
-  return counted && TurnOn(socket.native_handle());
+  static const bool kCounted = EndIsCounted();
+  return kCounted && TurnOn(socket.native_handle());
 }
 
 }  // namespace fak::net
