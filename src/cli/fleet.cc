@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <memory>
@@ -128,7 +129,7 @@ std::string Count(std::optional<double> value) {
 
 std::string Percent(std::optional<double> value) {
   constexpr double kHundred = 100;
-  return value ? std::to_string(static_cast<int>(*value * kHundred + 0.5)) + "%" : "-";
+  return value ? std::to_string(std::llround(*value * kHundred)) + "%" : "-";
 }
 
 std::string Time(std::optional<double> seconds) {

@@ -103,7 +103,7 @@ Result<std::string> NameIn(std::string_view body) {
     return Fail(Code::kInvalidArgument, "the body must be a JSON object");
   }
   wire::Fields fields(document);
-  const std::string name = fields.String("name").value_or("");
+  std::string name = fields.String("name").value_or("");
   TRY(fields.status());
   TRY(fields.RefuseUnknown());
   if (name.empty()) {

@@ -252,8 +252,7 @@ RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
   context.arrival_ns = clock_.NowNs();
   context.wall_ns = clock_.WallNs();
   if (options_.request_timeout_ms > 0) {
-    context.deadline_ns =
-        context.arrival_ns - request.age_ns + options_.request_timeout_ms * kNsPerMs;
+    context.deadline_ns = context.arrival_ns + options_.request_timeout_ms * kNsPerMs;
   }
   if (const std::optional<Tenant> tenant = options_.keys.Find(request.headers)) {
     context.tenant = *tenant;

@@ -41,7 +41,7 @@ struct GatewayOptions {
   std::string cors_origin;
   size_t prepare_threads = 1;
   size_t large_bodies_bytes_max = kLargeBodiesBytesMax;
-  int64_t request_timeout_ms = 0;  // from its head to its end; 0: none
+  int64_t request_timeout_ms = 0;  // from when all of it is here to its end; 0: none
   std::string kv_event_sources;    // JSON that GET /kv_event_sources answers; empty: 404
   // The driver, where it is a fleet: for /v1/fak/fleet. Null: it is none.
   fleet::FleetDriver* maybe_fleet = nullptr;

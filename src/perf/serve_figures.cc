@@ -1,6 +1,7 @@
 #include "perf/serve_figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string_view>
@@ -241,7 +242,7 @@ std::string LoadName(const ServePoint& point) {
 }
 
 std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) {
-  constexpr double kBarWidth = 24;
+  constexpr size_t kBarWidth = 24;
   constexpr double kKneeTimes = 2;
   const Figure output{"", [](const RunFigures& f) { return f.output_tokens_per_s; }};
   const Figure goodput{"", [](const RunFigures& f) { return f.goodput_per_s.value_or(0); }};
@@ -271,14 +272,14 @@ std::string SweepOfTarget(const std::vector<ServePoint>& points, size_t target) 
     };
     const uint64_t sent = Sum(result, &RunFigures::requests);
     const double share = most > 0 ? MedianOf(result, output) / most : 0;
+    const auto bar = static_cast<size_t>(std::llround(static_cast<double>(kBarWidth) * share));
     rows.push_back({LoadName(point), cell([](const RunFigures& f) { return f.requests_per_s; }),
                     cell(output.of), cell(goodput.of), cell(ttft.of),
                     cell([](const RunFigures& f) { return f.ttft.p99; }),
                     cell([](const RunFigures& f) { return f.tpot.p50; }),
                     cell([](const RunFigures& f) { return f.e2e.p99; }),
                     std::to_string(sent - Sum(result, &RunFigures::completed)) + "  " +
-                        std::string(static_cast<size_t>(kBarWidth * share + 0.5), '#') +
-                        std::string(static_cast<size_t>(kBarWidth * (1 - share) + 0.5), ' ')});
+                        std::string(bar, '#') + std::string(kBarWidth - bar, ' ')});
   }
   rows[0].back() += "  output tokens/s         ";
   std::string out =
