@@ -43,12 +43,44 @@ Result<size_t> HttpBodyDecoder::Feed(std::string_view bytes,
                     "body: more than " + std::to_string(bytes_max_) + " bytes");
       }
       used += TakeContent(bytes.substr(used, taken), on_content);
+    } else if (const size_t plain = PlainFraming(bytes.substr(used)); plain > 0) {
+      used += plain;
+      if (state_ == State::kSizeLf) {
+        TRY(StartChunk());
+      }
     } else {
       TRY(TakeByte(bytes[used]));
       ++used;
     }
   }
   return used;
+}
+
+size_t HttpBodyDecoder::PlainFraming(std::string_view bytes) {
+  constexpr size_t kDigitsMax = 8;
+  constexpr std::string_view kCrLf = "\r\n";
+  if (state_ == State::kChunkCr && bytes.starts_with(kCrLf)) {
+    state_ = State::kSizeFirst;
+    return kCrLf.size();
+  }
+  if (state_ != State::kSizeFirst) {
+    return 0;
+  }
+  uint64_t size = 0;
+  size_t digits = 0;
+  for (; digits < std::min(bytes.size(), kDigitsMax); ++digits) {
+    const int digit = HexDigit(bytes[digits]);
+    if (digit < 0) {
+      break;
+    }
+    size = size * 16 + static_cast<uint64_t>(digit);
+  }
+  if (digits == 0 || !bytes.substr(digits).starts_with(kCrLf)) {
+    return 0;
+  }
+  left_ = size;
+  state_ = State::kSizeLf;
+  return digits + kCrLf.size();
 }
 
 size_t HttpBodyDecoder::TakeContent(std::string_view bytes,

@@ -60,6 +60,9 @@ class HttpBodyDecoder {
   };
 
   size_t TakeContent(std::string_view bytes, FunctionRef<void(std::string_view)> on_content);
+  // What frames a chunk as nearly everybody writes it and all of it here, in one step: how many
+  // bytes, 0 where it isn't that. After a size the state is kSizeLf, its line end taken.
+  size_t PlainFraming(std::string_view bytes);
   Status TakeByte(char c);
   Status TakeSizeDigit(char c);
   Status TakeExtra(char c);
