@@ -33,6 +33,15 @@ wire::TextDelta Answer::TakePending(std::string text) {
           std::exchange(pending_logprobs_, {})};
 }
 
+std::string Answer::EchoOf(std::string_view prompt, bool answer_follows) {
+  std::string out;
+  detokenizer_.FeedBytes(prompt, out);
+  if (!answer_follows) {
+    detokenizer_.Flush(out);
+  }
+  return out;
+}
+
 Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
   ++tokens_;
   pending_tokens_.push_back(sample.token);
@@ -53,9 +62,9 @@ Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
     if (std::binary_search(sampling_.own_stop_tokens.begin(), sampling_.own_stop_tokens.end(),
                            sample.token)) {
       finish.stop_token = sample.token;
-      if (include_stop_) {
-        detokenizer_.Feed(sample.token, text);
-      }
+    }
+    if (include_stop_) {
+      detokenizer_.Feed(sample.token, text);
     }
     step.finish = std::move(finish);
   } else {

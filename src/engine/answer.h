@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/sampling.h"
@@ -21,6 +22,10 @@ class Answer {
   // Both outlive the answer.
   Answer(const ResolvedSampling& sampling, const text::Tokenizer& tokenizer,
          const wire::SamplingParams& asked, int32_t choice);
+
+  // The prompt's text as an echo shows it, before the first Take(): a character that it begins and
+  // doesn't end is left to the answer, or replaced where none follows.
+  std::string EchoOf(std::string_view prompt, bool answer_follows);
 
   struct Step {
     std::optional<wire::TextDelta> delta;  // what can be sent now

@@ -448,11 +448,14 @@ void NativeDriver::ScorePrompt(const Planned& planned,
 void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
   const driver::PreparedPrompt& prompt =
       request.prepared->prompts[static_cast<size_t>(choice.prompt)];
+  const bool answers = request.sampling[static_cast<size_t>(choice.prompt)].max_tokens > 0;
   if (request.echoes()) {
     // Only the first choice of a prompt scored it.
     const auto first =
         static_cast<size_t>(choice.prompt) * static_cast<size_t>(request.prepared->turn->n);
-    request.sink->OnEvent(wire::PromptEcho{choice.index, prompt.text, prompt.tokens,
+    std::string text =
+        request.prepared->turn->echo ? choice.answer.EchoOf(prompt.text, answers) : "";
+    request.sink->OnEvent(wire::PromptEcho{choice.index, std::move(text), prompt.tokens,
                                            request.choices[first].prompt_logprobs});
   }
   choice.sequence.score_prompt = false;  // done: if it is preempted, the cache may serve it
@@ -464,7 +467,7 @@ void NativeDriver::FinishPrompt(Request& request, Choice& choice) {
       maybe_metrics_->Add(Counter::kPrefixHits, choice.sequence.cached_tokens);
     }
   }
-  if (request.sampling[static_cast<size_t>(choice.prompt)].max_tokens == 0) {
+  if (!answers) {
     EndChoice(request, choice, {choice.index, wire::FinishReason::kLength, {}, {}});
   }
 }

@@ -170,6 +170,14 @@ TEST(NativeDriver, ShowsAStopTokenAsAnyOtherTokenIsShown) {
   ask.sampling.stop_token_ids = {kHalfCharacter};
   ask.sampling.logit_bias = {{kHalfCharacter, 100.0f}};
   EXPECT_EQ(driver.Run(ask)->choice().text, kUtf8Replacement);
+  // The model's own end is no other: shown where special tokens are.
+  const auto end = static_cast<int32_t>(tiny::ByteLevelVocabulary("gpt-2").eos);
+  ask.sampling.stop_token_ids = {};
+  ask.sampling.ignore_eos = false;
+  ask.sampling.logit_bias = {{end, 100.0f}};
+  EXPECT_EQ(driver.Run(ask)->choice().text, "");
+  ask.sampling.skip_special_tokens = false;
+  EXPECT_EQ(driver.Run(ask)->choice().text, "<|im_end|>");
 }
 
 TEST(NativeDriver, LowersMaxTokensToTheContext) {
@@ -263,6 +271,19 @@ TEST(NativeDriver, SaysThePromptsTokensWhereTheyAreToBeReturned) {
   const auto heard = driver.Run(ask);
   ASSERT_TRUE(heard->choice().echo);
   EXPECT_EQ(heard->choice().echo->tokens, ask.prompt);
+}
+
+TEST(NativeDriver, LetsTheAnswerEndACharacterThatAnEchoedPromptBegins) {
+  TinyDriver driver;
+  Ask ask{.prompt = Tokens(3), .sampling = Greedy(2), .echo = true, .text = "so \xF0\x9F\x98"};
+  ask.sampling.logit_bias = {{0x80, 100.0f}};
+  const auto ended = driver.Run(ask);
+  EXPECT_EQ(ended->choice().echo->text, "so ");
+  EXPECT_EQ(ended->choice().text, "\xF0\x9F\x98\x80" + std::string(kUtf8Replacement));
+  ask.sampling.logit_bias = {{'A', 100.0f}};
+  EXPECT_EQ(driver.Run(ask)->choice().text, std::string(kUtf8Replacement) + "AA");
+  ask.sampling = Greedy(0);
+  EXPECT_EQ(driver.Run(ask)->choice().echo->text, "so " + std::string(kUtf8Replacement));
 }
 
 TEST(NativeDriver, EchoesAPromptOfOneToken) {

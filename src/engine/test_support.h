@@ -78,6 +78,7 @@ struct Ask {
   std::string salt = {};
   int32_t priority = 0;
   std::optional<int64_t> deadline_ns = {};
+  std::string text = "the prompt's text";
 
   std::shared_ptr<const driver::Prepared> Prepared() const {
     auto turn = std::make_shared<wire::Turn>();
@@ -89,7 +90,7 @@ struct Ask {
     auto prepared = std::make_shared<driver::Prepared>();
     prepared->request_id = id;
     prepared->turn = std::move(turn);
-    prepared->prompts.push_back({"the prompt's text", prompt, {}});
+    prepared->prompts.push_back({text, prompt, {}});
     prepared->cache_salt = salt;
     prepared->priority = priority;
     prepared->deadline_ns = deadline_ns;

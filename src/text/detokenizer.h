@@ -33,6 +33,8 @@ class Detokenizer {
   explicit Detokenizer(const Tokenizer& tokenizer, DecodeOptions options = {})
       : tokenizer_(tokenizer), options_(options) {}
 
+  // Text that stands before the first token, cut anywhere.
+  void FeedBytes(std::string_view bytes, std::string& out) { utf8_.Feed(bytes, out); }
   // Appends the text that this token completes, possibly none.
   void Feed(int32_t token, std::string& out);
   void Flush(std::string& out) { utf8_.Flush(out); }

@@ -41,7 +41,8 @@ struct Started {
   int32_t cached_tokens = -1;
 };
 
-// Prompt log probabilities and, with echo, the prompt itself. At most once a choice, before text.
+// Prompt log probabilities and, with echo, the prompt itself: the whole characters of it. At most
+// once a choice, before text.
 struct PromptEcho {
   int32_t choice = 0;
   std::string text;
