@@ -67,6 +67,21 @@ inline LoadedEngine LoadTiny(const EngineOptions& options, const tensor::CpuOpti
   return *std::move(engine);
 }
 
+inline wire::SamplingParams Greedy(int32_t tokens) {
+  wire::SamplingParams sampling;
+  sampling.temperature = 0.0f;
+  sampling.max_tokens = tokens;
+  sampling.ignore_eos = true;
+  return sampling;
+}
+
+inline wire::SamplingParams Drawn(int32_t tokens, uint64_t seed) {
+  wire::SamplingParams sampling = Greedy(tokens);
+  sampling.temperature = 0.9f;
+  sampling.seed = seed;
+  return sampling;
+}
+
 // What a client asks, in the neutral form.
 struct Ask {
   std::string id = "target";
