@@ -1,5 +1,7 @@
 """The openai Python SDK, unmodified: chat and completions, streamed and not, errors, cancel."""
+import re
 import sys
+from pathlib import Path
 
 import openai
 
@@ -53,6 +55,15 @@ check(" 6" not in stopped.choices[0].text, "a stop string is no part of the text
 echoed = client.completions.create(model=model, prompt="Paris is", max_tokens=1, echo=True, logprobs=1, temperature=0)
 check(echoed.choices[0].text.startswith("Paris is"), "the prompt is echoed")
 check(echoed.choices[0].logprobs.token_logprobs[0] is None, "the first token has no log probability")
+
+# The lines of README.md, but for the address and the key.
+shown = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+lines = re.findall(r"^    >>> (.*)$", shown, re.M)
+check(len(lines) == 3, "README.md shows three lines of Python")
+typed = lines[1].replace("http://127.0.0.1:8000/v1", base_url).replace('"any"', repr(key))
+names = {}
+exec(f"{lines[0]}\n{typed}\nanswer = {lines[2]}", names)
+check(bool(names["answer"]), "they are answered")
 
 for name, call, kind in [
     ("an unknown model is not found", lambda: client.chat.completions.create(model="gpt-4", messages=chat),
