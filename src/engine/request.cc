@@ -29,8 +29,11 @@ Status CheckTurn(const wire::Turn& turn) {
     return Fail(Code::kUnsupported, "suffix is not offered by this engine", "suffix");
   }
   if (turn.grammar) {
-    return Fail(Code::kUnsupported, "structured output is not offered by this engine yet",
-                turn.grammar->field);
+    return Fail(
+        Code::kUnsupported,
+        "structured output is not offered by this engine yet: leave it out, or stand in front of "
+        "an engine that has it (fak serve --upstream URL)",
+        turn.grammar->field);
   }
   if (!turn.unserved_field.empty()) {
     return Fail(Code::kUnsupported, turn.unserved_field + " is not offered by this engine",
@@ -53,8 +56,12 @@ Status CheckTurn(const wire::Turn& turn) {
 Status CheckTemplate(const std::vector<driver::PreparedPrompt>& prompts) {
   for (const driver::PreparedPrompt& prompt : prompts) {
     if (!prompt.unserved_field.empty()) {
+      const bool effort = prompt.unserved_field == "reasoning_effort";
       return Fail(Code::kUnsupported,
-                  prompt.unserved_field + ": this model's chat template has no place for it",
+                  prompt.unserved_field + ": this model's chat template has no place for it; " +
+                      (effort ? "leave it out"
+                              : "that of qwen2.5-coder:0.5b has (fak serve qwen2.5-coder:0.5b), "
+                                "and --chat-template gives a model another"),
                   prompt.unserved_field);
     }
   }

@@ -137,7 +137,6 @@ void Exchange::OnWholeEvent(const wire::Event& event) {
   if (whole_->error()) {
     Refuse(*whole_->error());
   } else if (whole_->done()) {
-    end_.first_byte_ns = clock_.NowNs();
     End(200, std::nullopt);
     response_->Send({200, Headers("application/json"), whole_->Body()});
   }

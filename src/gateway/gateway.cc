@@ -187,8 +187,13 @@ bool Takes(const Route& route, std::string_view method) {
 
 Error NoRoute(std::string_view path) {
   const std::string under_v1 = "/v1" + std::string(path);
+  if (path == "/v1") {
+    return {Code::kNotFound,
+            "nothing answers at /v1 itself: it begins the API's paths, as /v1/models; "
+            "/openapi.json describes them"};
+  }
   const std::string where = FindPath(Gateway::Routes(), under_v1) != nullptr
-                                ? "it is at " + under_v1
+                                ? "it is at " + under_v1 + "; a client's base URL needs the /v1"
                                 : "the API is under /v1, and /openapi.json describes it";
   return {Code::kNotFound, "there is no " + std::string(path) + " here: " + where};
 }

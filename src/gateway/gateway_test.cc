@@ -89,7 +89,9 @@ TEST_F(GatewayTest, ErrorsNameWhatIsWrong) {
       {"/v1/completions", R"({"prompt":3})", 400, "\"param\":\"prompt\""},
       {"/nowhere", "{}", 404, "there is no /nowhere here: the API is under /v1"},
       {"/", "{}", 404, "the API is under /v1"},
-      {"/chat/completions", "{}", 404, "it is at /v1/chat/completions"},
+      {"/v1", "{}", 404, "nothing answers at /v1 itself: it begins the API's paths, as /v1/models"},
+      {"/chat/completions", "{}", 404,
+       "it is at /v1/chat/completions; a client's base URL needs the /v1"},
       {"/models", "{}", 404, "it is at /v1/models"},
       {"/v1/models", "{}", 405, "/v1/models takes GET, not POST"},
       {"/v1/responses", "{}", 404, "isn't served by the engine behind this server"},
@@ -294,6 +296,26 @@ TEST_F(GatewayTest, EveryRefusalHasARequestIdAndALineInTheAccessLog) {
   }
   EXPECT_THAT(log, HasSubstr("\"path\":\"/v1/completions\",\"status\":413"));
   EXPECT_THAT(log, HasSubstr("\"error\":\"payload_too_large\""));
+}
+
+TEST_F(GatewayTest, TheLogHasATimeToTheFirstByteOfStreamsOnly) {
+  const std::string log_file = FreshFile("fak_gateway_first_byte.log");
+  ASSERT_TRUE(StartLog({.json = true, .file = log_file}));
+  driver_.events_ = {wire::TextDelta{0, "x", {}, {}}, wire::Finish{}, wire::Done{}};
+  Start({});
+  for (const char* stream : {"false", "true"}) {
+    const std::string body = R"({"messages":[{"role":"user","content":"hi"}],"stream":)";
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", body + stream + "}",
+                  {{"x-request-id", std::string("stream-") + stream}})
+                  .status,
+              200);
+  }
+  StopLog();
+  const std::string log = *ReadFile(log_file, 1 << 20);
+  const size_t streamed = log.find("stream-true");
+  ASSERT_NE(streamed, std::string::npos);
+  EXPECT_THAT(log.substr(0, log.rfind('\n', streamed)), Not(HasSubstr("ttft_ms")));
+  EXPECT_THAT(log.substr(streamed), HasSubstr("ttft_ms"));
 }
 
 TEST_F(GatewayTest, ATraceGoesToTheEngineTheLogAndBackAndWhatIsNoneGoesNowhere) {
