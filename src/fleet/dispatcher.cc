@@ -7,18 +7,10 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "fleet/drained.h"
 #include "kv/unit_keys.h"
 
 namespace fak::fleet {
-namespace {
-
-bool Serves(const Replicas& replicas, const FleetReplica& replica, const wire::Turn& turn) {
-  // One that is alone is asked for anything, and says itself what it doesn't have.
-  return replicas.list.size() == 1 ||
-         (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
-}
-
-}  // namespace
 
 Dispatcher::Dispatcher(std::unique_ptr<RoutingPolicy> policy, DispatchOptions options,
                        const Clock& clock, RandomSource& random)
@@ -71,7 +63,9 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
         Status waits = Enqueue(request.shared_from_this());
         return waits || !maybe_before ? waits : Status(Fail(*std::move(maybe_before)));
       }
-      return Fail(maybe_before ? *std::move(maybe_before) : std::move(chosen).error());
+      return Fail(maybe_before
+                      ? WithDrained(*std::move(maybe_before), *roster_.Now(), request.turn())
+                      : std::move(chosen).error());
     }
     FleetReplica& replica = *chosen->attempt->replica();
     TRY(request.GoTo(chosen->attempt->replica()));
@@ -86,8 +80,11 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
       return {};
     }
     const FailureReading reading = chosen->attempt->Refused(admitted.error());
-    if (!reading.curable || request.attempts() >= options_.attempts_max) {
+    if (!reading.curable) {
       return admitted;
+    }
+    if (request.attempts() >= options_.attempts_max) {
+      return Fail(WithDrained(std::move(admitted).error(), *roster_.Now(), request.turn()));
     }
     maybe_before = std::move(admitted).error();
   }
@@ -255,8 +252,11 @@ Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn)
     }
   }
   if (any_serves) {
-    return {Code::kUnavailable, "every upstream that could answer is being drained", "", 0,
-            kAgainS};
+    const std::string drained = DrainedInWords(replicas, turn);  // empty: no more
+    return {Code::kUnavailable,
+            "every upstream that could answer is being drained" +
+                (drained.empty() ? "" : ": " + drained),
+            "", 0, kAgainS};
   }
   if (any_lists) {
     return {Code::kUnsupported,
@@ -380,9 +380,13 @@ void Dispatcher::Drain(std::function<void()> done) {
 }
 
 Status Dispatcher::SetDraining(std::string_view name, bool draining) {
-  const std::shared_ptr<FleetReplica> replica = roster_.Now()->Find(name);
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  const std::shared_ptr<FleetReplica> replica = replicas->Find(name);
   if (replica == nullptr) {
-    return Fail(Code::kNotFound, "no upstream has the name " + std::string(name), "name");
+    return Fail(
+        Code::kNotFound,
+        "no upstream has the name " + std::string(name) + "; there are: " + NamesInWords(*replicas),
+        "name");
   }
   replica->SetDraining(draining);
   return {};

@@ -26,6 +26,23 @@ TEST_F(FleetChangesTest, SendsRequestsToOneThatWasAdded) {
   EXPECT_EQ(second->text(), "b");
 }
 
+TEST_F(FleetChangesTest, AFailureNamesThoseThatAreDrainedToo) {
+  Make(3);
+  replicas_[2]->SetModels({"other"});
+  ASSERT_TRUE(fleet_->DrainReplica("a"));
+  ASSERT_TRUE(fleet_->DrainReplica("c"));
+  const auto asked = Ask();
+  EXPECT_EQ(asked->workers(), std::vector<std::string>{"b"});
+  Fail(b(), Code::kUnavailable);
+  EXPECT_EQ(asked->failure().detail, "it failed; a is drained (fak fleet undrain a)");
+  b().OnAdmit([](const auto&) { return fak::Fail(Code::kUnavailable, "b is down"); });
+  EXPECT_EQ(Refusal().detail, "b is down; a is drained (fak fleet undrain a)");
+  b().OnAdmit([](const auto&) { return fak::Fail(Code::kInvalidArgument, "no such field"); });
+  EXPECT_EQ(Refusal().detail, "no such field") << "nobody else would take it";
+  EXPECT_EQ(fleet_->DrainReplica("zz").error().detail,
+            "no upstream has the name zz; there are: a, b, c");
+}
+
 TEST_F(FleetChangesTest, EndsWhatOneHasThatWasRemoved) {
   Make(2);
   const auto at_a = Ask("1");

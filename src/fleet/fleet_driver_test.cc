@@ -671,7 +671,10 @@ TEST_F(FleetDriverTest, ExplainsWithoutPlacing) {
   ASSERT_TRUE(fleet_->DrainReplica("a"));
   const Explanation nobody = fleet_->Explain(prepared);
   EXPECT_EQ(nobody.chosen, "");
-  EXPECT_EQ(nobody.why, "every upstream that could answer is being drained");
+  EXPECT_EQ(
+      nobody.why,
+      "every upstream that could answer is being drained: a is drained (fak fleet undrain a); "
+      "b is drained (fak fleet undrain b)");
   a().Answer();
 }
 

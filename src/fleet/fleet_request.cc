@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "fleet/dispatcher.h"
+#include "fleet/drained.h"
 #include "kv/unit_keys.h"
 
 namespace fak::fleet {
@@ -186,6 +187,8 @@ void FleetRequest::OnFailed(Error error, const FailureReading& reading,
       return;
     }
     error = placed.error();
+  } else if (reading.curable) {
+    error = WithDrained(std::move(error), *dispatcher_.replicas(), turn());
   }
   Fail(std::move(error), std::move(maybe_headers));
 }

@@ -116,7 +116,14 @@ Status Membership::Remove(std::string_view name) {
   const bool any = std::any_of(present_.begin(), present_.end(),
                                [name](const Wanted& each) { return each.spec.name == name; });
   if (!any) {
-    return Fail(Code::kNotFound, "no upstream has the name " + std::string(name), "name");
+    std::vector<std::string> names;
+    for (const Wanted& each : present_) {
+      names.push_back(each.spec.name);
+    }
+    return Fail(Code::kNotFound,
+                "no upstream has the name " + std::string(name) +
+                    "; there are: " + (names.empty() ? "none" : Join(names, ", ")),
+                "name");
   }
   Said said = said_;
   if (const auto added = FindNamed(said.added, name); added != said.added.end()) {

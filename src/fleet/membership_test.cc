@@ -179,6 +179,8 @@ TEST_F(MembershipTest, RefusesWhatCannotBe) {
   EXPECT_EQ(membership_->Add(Spec("a")).error().code, Code::kAlreadyExists);
   EXPECT_EQ(membership_->Add(Spec("c", "bad")).error().code, Code::kInvalidArgument);
   EXPECT_EQ(membership_->Remove("c").error().code, Code::kNotFound);
+  EXPECT_THAT(membership_->Remove("zz").error().detail,
+              ::testing::StartsWith("no upstream has the name zz; there are: "));
   EXPECT_THAT(Names(), ElementsAre("a", "b"));
 }
 
