@@ -14,6 +14,7 @@
 #include "cli/number_flag.h"
 #include "cli/pull.h"
 #include "cli/suggest.h"
+#include "hub/reference.h"
 #include "hub/store.h"
 #include "tensor/cpu_backend.h"
 #include "text/chat_template.h"
@@ -155,6 +156,10 @@ Result<ResolvedModel> ResolveModel(const std::string& reference,
                       ? std::move(entry).error()
                       : Error{Code::kInvalidArgument,
                               "model \"" + reference + "\" is none that is known" + meant};
+    const auto read = hub::ParseReference(reference);
+    if (error.code == Code::kNotFound && read && read->kind == hub::Reference::Kind::kPath) {
+      error.detail += "; fak list shows the models that have names";
+    }
     const char* variable = std::getenv("FAK_MODEL");
     if (variable != nullptr && reference == variable) {
       error.detail = "FAK_MODEL in the environment: " + error.detail;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -27,6 +28,12 @@ bool IsTagged(std::string_view word) {
          std::isalpha(static_cast<unsigned char>(word.front())) != 0;
 }
 
+// "and/or" is one too: whoever begins a prompt with it can quote it.
+bool IsPath(std::string_view word) {
+  return word.find('/') != std::string_view::npos &&
+         word.find_first_of(" \t\r\n") == std::string_view::npos;
+}
+
 bool IsFile(const std::string& path) {
   struct stat status{};
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -45,7 +52,7 @@ bool NamesModel(std::string_view word) {
     return false;  // prose may begin with a URL, or end with a file's name
   }
   if (word.ends_with(".gguf") || word.starts_with("hf:") || word.starts_with("pypi:") ||
-      word.starts_with("https://")) {
+      word.starts_with("https://") || word.starts_with("http://")) {
     return true;
   }
   const std::vector<std::string> known = KnownModels();
@@ -54,27 +61,33 @@ bool NamesModel(std::string_view word) {
 
 }  // namespace
 
-FirstWord ReadFirstWord(std::string_view word, bool alone) {
+FirstWord ReadFirstWord(std::string_view word, size_t words) {
   const std::string quoted = "\"" + std::string(word) + "\"";
+  const auto no_model = [words](std::string note, bool mistyped) {
+    return FirstWord{words == 2 || mistyped ? FirstWord::Kind::kNoModel : FirstWord::Kind::kPrompt,
+                     std::move(note)};
+  };
   if (NamesModel(word)) {
     return {FirstWord::Kind::kModel};
   }
   if (const std::string path(word); IsFile(path)) {
-    if (IsGguf(path)) {
-      return {FirstWord::Kind::kModel};
-    }
-    return {FirstWord::Kind::kPrompt,
-            quoted + " is a file, but no GGUF; < " + path + " would read the prompt from it"};
+    return IsGguf(path) ? FirstWord{FirstWord::Kind::kModel}
+                        : no_model(quoted + " is a file, but no GGUF; < " + path +
+                                       " would read the prompt from it",
+                                   false);
+  }
+  if (IsPath(word)) {
+    return words <= 2 ? no_model(quoted + " is no file here", /*mistyped=*/true) : FirstWord();
   }
   const bool tagged = IsTagged(word);
-  const std::string meant = tagged || IsName(word) ? DidYouMeanModel(word) : "";
-  if (meant.empty() && !tagged) {
+  const bool named = tagged || IsName(word);
+  const std::string meant = named ? DidYouMeanModel(word) : "";
+  if (!named || (meant.empty() && !tagged && words != 2)) {
     return {};
   }
   const bool rather_a_name = word.find_first_of("0123456789.-_:") != std::string_view::npos;
-  const bool mistyped = alone || (!meant.empty() && rather_a_name);
-  return {mistyped ? FirstWord::Kind::kMistypedModel : FirstWord::Kind::kPrompt,
-          quoted + " is no model that is known" + meant};
+  return no_model(quoted + " is no model that is known" + meant,
+                  words == 1 || (!meant.empty() && rather_a_name));
 }
 
 }  // namespace fak::cli

@@ -17,6 +17,7 @@
 #include "cli/number_flag.h"
 #include "cli/text_input.h"
 #include "cli/verbs.h"
+#include "hub/store.h"
 
 namespace fak::cli {
 namespace {
@@ -28,6 +29,16 @@ struct RunFlags {
   ChatOptions chat;
 };
 
+// What to type where the first word was meant as the prompt, or its beginning.
+std::string HowToAsk(const std::string& first, size_t words) {
+  if (words == 1) {
+    return "; to ask just that, name the model too: fak run --model " +
+           std::string(hub::kDefaultModel) + " \"" + first + "\"";
+  }
+  return std::string(words == 2 ? ", and of two words the first is the model" : "") +
+         "; a prompt of several words goes in quotes, as one: fak run \"" + first + " ...\"";
+}
+
 // Which of the words are the prompt. A first word that names a model is one, whatever the
 // environment and the file say.
 Status SplitPrompt(RunFlags& flags) {
@@ -35,7 +46,8 @@ Status SplitPrompt(RunFlags& flags) {
     return {};
   }
   const std::string& first = flags.prompt.front();
-  const FirstWord read = ReadFirstWord(first, /*alone=*/flags.prompt.size() == 1);
+  const size_t words = flags.prompt.size();
+  const FirstWord read = ReadFirstWord(first, words);
   if (read.kind == FirstWord::Kind::kModel) {
     if (flags.model_was_typed) {
       return Fail(Code::kInvalidArgument,
@@ -46,8 +58,8 @@ Status SplitPrompt(RunFlags& flags) {
     flags.engine.model = first;
     flags.prompt.erase(flags.prompt.begin());
   } else if (!flags.model_was_typed && !read.note.empty()) {
-    if (read.kind == FirstWord::Kind::kMistypedModel) {
-      return Fail(Code::kInvalidArgument, read.note + "; --model beside it makes it a prompt");
+    if (read.kind == FirstWord::Kind::kNoModel) {
+      return Fail(Code::kInvalidArgument, read.note + HowToAsk(first, words));
     }
     std::fprintf(stderr, "fak: taken as a prompt: %s\n", read.note.c_str());
   }
@@ -131,7 +143,8 @@ std::function<ExitStatus()> AddRun(Program& program) {
   engine.AddMemory(*verb);
   engine.AddMachine(*verb);
   ChatOptions& chat = flags->chat;
-  verb->add_option("prompt", flags->prompt, "The prompt; none: a chat, or what is piped in");
+  verb->add_option("prompt", flags->prompt,
+                   "[MODEL] and the prompt, in quotes; none: a chat, or what is piped in");
   verb->add_option("--system", chat.system, "System message");
   AddSampling(*verb, chat.sampling);
   verb->add_flag("--stats", chat.stats, "Speed and token counts after each answer");
@@ -140,6 +153,7 @@ std::function<ExitStatus()> AddRun(Program& program) {
       "Examples:\n"
       "  fak run                                chat with the default model\n"
       "  fak run \"Why is the sky blue?\"         one answer\n"
+      "  fak run smollm2 \"Why is it blue?\"      of two words the first is the model\n"
       "  echo 'Summarise: ...' | fak run smollm2 --temp 0 --stats");
   verb->parse_complete_callback(
       [verb, flags] { flags->model_was_typed = verb->get_option("--model")->count() > 0; });

@@ -99,22 +99,38 @@ class Run(support.CliTest):
         for word, said in (("smolm2", "did you mean smollm2?"), ("gemma3:1b", "did you mean gemma3:270m?"),
                            ("gemma3", "did you mean gemma3:270m?"), ("llama3:8b", "llama3:8b"),
                            ("smollm3 hi", "did you mean smollm2?"), ("gemma3:1b hi", "did you mean gemma3:270m?"),
+                           ("gemma3 hi", "did you mean gemma3:270m?"), ("smollm hi", "did you mean smollm2?"),
+                           ("llama3 hi", 'fak run "llama3 ..."'), ("Small models", 'fak run "Small ..."'),
+                           ("llama3:8b hi", "of two words the first is the model"),
+                           ("smollm3 is what", "did you mean smollm2?"),
                            ("qwen2.5-coder hi", "did you mean qwen2.5-coder:0.5b?")):
             shown = self.one_line(self.fak("run", *word.split(), status=1)[1])
-            self.assertIn(f'"{word.split()[0]}" is no model that is known', shown)
+            first = word.split()[0]
+            self.assertIn(f'"{first}" is no model that is known', shown)
             self.assertIn(said, shown)
+            self.assertIn(f'fak run --model smollm2 "{first}"' if first == word else f'fak run "{first} ..."', shown)
+        for words in (["./x", "hi"], ["some/x", "hi"], ["./x"]):
+            self.assertIn(f'"{words[0]}" is no file here', self.one_line(self.fak("run", *words, status=1)[1]))
+        for words in (["run", "nosuch.gguf", "hi"], ["serve", "nosuch.gguf"]):
+            shown = self.one_line(self.fak(*words, status=1)[1])
+            self.assertIn("nosuch.gguf: No such file", shown)
+            self.assertIn("fak list", shown)
         self.assertGreater(len(self.answer("smolm2")), 1)
 
     def test_a_first_word_that_may_be_a_model_is_never_silently_a_prompt(self):
         (self.folder / "notes.md").write_text("Once upon a time\n")
         config = self.folder / "c.toml"
         config.write_text(f'[run]\nmodel = "{self.model}"\nn = 4\n'.replace("n = 4", "max-tokens = 4"))
-        for words, said in ((["gem", "stones"], "(did you mean gemma3:270m?)"), (["llama3:8b", "hi"], '"llama3:8b"'),
-                            (["notes.md", "hi"], '"notes.md" is a file, but no GGUF'), (["notes.md"], "no GGUF")):
+        self.assertIn('"notes.md" is a file, but no GGUF',
+                      self.one_line(self.fak("run", "notes.md", "hi", "--config", config, status=1)[1]))
+        for words, said in ((["gem", "stones", "are"], "(did you mean gemma3:270m?)"),
+                            (["llama3:8b", "is", "what"], '"llama3:8b"'),
+                            (["notes.md", "says", "it"], '"notes.md" is a file'), (["notes.md"], "no GGUF")):
             shown = self.one_line(self.fak("run", *words, "--config", config)[1])
             self.assertIn("taken as a prompt: ", shown)
             self.assertIn(said, shown)
-        for words in (["why", "is", "it"], ["Small", "models"], ["smollm3 in one argument"], ["a:", "b"]):
+        for words in (["why", "is", "it"], ["Small", "models", "are"], ["smollm3 in one argument"], ["a:", "b"],
+                      ["and/or", "is", "it"], ["Why?", "now"]):
             self.assertEqual(self.fak("run", *words, "--config", config)[1], "", words)
         model = self.folder / "no-ending"
         model.write_bytes(self.model.read_bytes())
