@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kQuietNs = 500 * kNsPerMs;
 constexpr int64_t kRedrawNs = 100 * kNsPerMs;
-constexpr int64_t kPlainLineNs = 5 * kNsPerSecond;
+// Of the whole: before that a rate says little of what is to come.
+constexpr uint64_t kEstimatedFrom = 10;
 
 int TerminalWidth() {
   winsize size{};
@@ -46,8 +47,9 @@ bool ProgressBar::Due(std::string_view what, uint64_t done) {
     drawn_ns_ = 0;
     first_done_ = done;
   }
-  const int64_t pause_ns = terminal_ ? kRedrawNs : kPlainLineNs;
-  if (now_ns - started_ns_ < kQuietNs || now_ns - drawn_ns_ < pause_ns) {
+  // Elsewhere one line says what goes on: a file is read when all is over.
+  const bool pauses = terminal_ ? now_ns - drawn_ns_ < kRedrawNs : drawn_ns_ != 0;
+  if (now_ns - started_ns_ < kQuietNs || pauses) {
     return false;
   }
   drawn_ns_ = now_ns;
@@ -57,7 +59,9 @@ bool ProgressBar::Due(std::string_view what, uint64_t done) {
 std::string ProgressBar::TimeLeft(uint64_t done, uint64_t total, double* rate) const {
   const double seconds = std::max(1e-3, static_cast<double>(drawn_ns_ - started_ns_) / 1e9);
   *rate = static_cast<double>(done - std::min(done, first_done_)) / seconds;
-  if (total <= done || *rate <= 0.0) {
+  const uint64_t gone = done - std::min(done, first_done_);
+  if (total <= done || *rate <= 0.0 ||
+      gone < (total - std::min(total, first_done_)) / kEstimatedFrom) {
     return "";
   }
   const double left = static_cast<double>(total - done) / *rate;

@@ -6,9 +6,9 @@
 
 namespace fak::cli {
 
-// One line on stderr that says how far something is: a bar, rate and time left on a terminal, cut
-// to its width; elsewhere (a pipe, TERM=dumb) a plain line every five seconds. No colour. Nothing
-// is drawn for what takes under half a second. Not thread-safe.
+// One line on stderr that says how far something is: a bar, rate and, from a tenth on, time left on
+// a terminal, cut to its width; elsewhere (a pipe, a file, TERM=dumb) one plain line when a task
+// has begun. No colour. Nothing is drawn for what takes under half a second. Not thread-safe.
 class ProgressBar {
  public:
   ProgressBar();
