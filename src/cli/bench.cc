@@ -312,10 +312,10 @@ std::function<ExitStatus()> AddBench(Program& program) {
   };
   bench->footer(
       "Examples:\n"
-      "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8 --peer llama.cpp=build/bin\n"
-      "  fak bench serve --target http://127.0.0.1:8000 --concurrency 4 -n 40 --output-len 32\n"
+      "  fak bench model smollm2 -p 512 -n 128 -t 2 --parallel 1,4,8\n"
+      "  fak bench serve --target http://127.0.0.1:8000 -n 40 --output-len 32 -o before.json\n"
       "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%'\n"
-      "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95\n"
+      "  fak bench route --trace tests/sim/traces/mooncake_1000.jsonl --replicas 4,8\n"
       "  fak bench roofline smollm2 -t 2\n"
       "  fak bench doctor\n"
       "  fak bench load smollm2");

@@ -76,7 +76,9 @@ std::function<ExitStatus()> AddBenchCompare(CLI::App& bench) {
       ->allow_extra_args(false);
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->footer(
-      "Example:\n"
+      "Example, with a server on each side of the change:\n"
+      "  fak bench serve --target http://127.0.0.1:8000 -n 40 --output-len 32 -o before.json\n"
+      "  fak bench serve --target http://127.0.0.1:8000 -n 40 --output-len 32 -o after.json\n"
       "  fak bench compare before.json after.json --fail-if 'p99_ttft_ms>+5%' "
       "--fail-if 'output_throughput<-3%'");
   return [flags]() -> ExitStatus {

@@ -141,7 +141,7 @@ std::function<ExitStatus()> AddBenchLoad(CLI::App& bench) {
       "the page cache.\n"
       "Examples:\n"
       "  fak bench load smollm2\n"
-      "  fak bench load model.gguf -t 2 -r 10 --json");
+      "  fak bench load smollm2 -t 2 -r 10 --json");
   return [flags]() -> ExitStatus {
     const Status measured = flags->once ? LoadOnce(*flags) : BenchLoad(*flags);
     return measured ? 0 : PrintError(measured.error());

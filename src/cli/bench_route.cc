@@ -112,7 +112,8 @@ std::function<ExitStatus()> AddBenchRoute(CLI::App& bench) {
   verb->add_flag("--json", flags->json, "Print JSON, an object a cell and policy");
   verb->footer(
       "Example:\n"
-      "  fak bench route --trace mooncake.jsonl --replicas 4,8,16 --load 0.5,0.8,0.95");
+      "  fak bench route --trace tests/sim/traces/mooncake_1000.jsonl --replicas 4,8 --load "
+      "0.5,0.8");
   return [flags]() -> ExitStatus {
     const Status measured = BenchRoute(*flags);
     return measured ? 0 : PrintError(measured.error());

@@ -32,8 +32,10 @@
 namespace fak::cli {
 namespace {
 
+constexpr const char* kDefaultUrl = "http://127.0.0.1:8000";
+
 struct FleetFlags {
-  std::string url = "http://127.0.0.1:8000";
+  std::string url = kDefaultUrl;
   std::string api_key;
   std::string api_key_file;
   std::string ca_file;
@@ -90,21 +92,34 @@ class FleetClient {
     if (!request.body.empty()) {
       request.headers.Add("content-type", "application/json");
     }
-    TRY_ASSIGN(const net::HttpResponse response,
-               net::FetchAndWait(loop_, *client_, std::move(request), kBytesMax));
-    Result<Json> document = ParseJson(response.body);
-    if (response.status != 200) {
+    Result<net::HttpResponse> response =
+        net::FetchAndWait(loop_, *client_, std::move(request), kBytesMax);
+    if (!response) {
+      response.error().detail += WhichServer();
+      return Fail(std::move(response).error());
+    }
+    Result<Json> document = ParseJson(response->body);
+    if (response->status != 200) {
       const Json* error = document ? document->Find("error") : nullptr;
       const Json* message = error != nullptr ? error->Find("message") : nullptr;
-      return Fail(Code::kUpstreamError,
-                  origin_.ToString() + " answered " + std::to_string(response.status) +
-                      (message != nullptr && message->is_string() ? ": " + message->string() : ""));
+      const std::string said =
+          message != nullptr && message->is_string() ? ": " + message->string() : "";
+      // Else it is a replica or a model that isn't there.
+      const bool no_fleet =
+          response->status == 404 && (said.empty() || said.starts_with(": there is no "));
+      return Fail(Code::kUpstreamError, origin_.ToString() + " answered " +
+                                            std::to_string(response->status) + said +
+                                            (no_fleet ? WhichServer() : ""));
     }
     return document;
   }
 
  private:
   FleetClient() = default;
+
+  static std::string WhichServer() {
+    return std::string("; --url says where the fleet is served (default: ") + kDefaultUrl + ")";
+  }
 
   net::Origin origin_;
   std::string base_;
@@ -246,6 +261,10 @@ Status SetDraining(const FleetFlags& flags, bool draining) {
 
 // Of what was given alone: the server has the defaults.
 Result<Json> ReplicaOf(const FleetFlags& flags) {
+  if (flags.name.find_first_of("=:/.") == std::string::npos) {
+    return Fail(Code::kInvalidArgument,
+                flags.name + ": is a name without a URL: " + flags.name + "=http://HOST:PORT");
+  }
   TRY_ASSIGN(const driver::ReplicaSpec spec, ride::ParseUpstream(flags.name));
   Json replica = Json::Object{};
   replica.Set("name", spec.name);
@@ -370,7 +389,9 @@ CLI::App* AddExplain(CLI::App& fleet, FleetFlags& flags) {
   verb->add_flag("--json", flags.json, "Print JSON");
   AddServer(*verb, flags);
   verb->footer(
-      "Examples:\n  fak fleet explain request.json\n"
+      "Examples:\n  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Say hello\"}]}' "
+      "> request.json\n"
+      "  fak fleet explain request.json\n"
       "Nothing is sent anywhere. Caches are looked up as those of the key's own tenant.");
   return verb;
 }

@@ -59,7 +59,7 @@ void AddSources(CLI::App& app) {
       verb->footer(verb->get_footer() +
                    "\n\nA flag also comes from FAK_<NAME> in the environment (--kv-cache-memory: "
                    "FAK_KV_CACHE_MEMORY), then\nfrom [" +
-                   TableName(*verb) + "] in the TOML file.");
+                   TableName(*verb) + "] in the TOML file, which --config FILE names.");
     }
     AddSources(*verb);
   }

@@ -77,7 +77,7 @@ std::function<ExitStatus()> AddPerplexity(Program& program) {
       ->check(WholeWithin({.least = 4, .most = limits::kContextMax}))
       ->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");
-  verb->footer("Example:\n  fak perplexity smollm2 wiki.test.raw");
+  verb->footer("Example, with any text file:\n  fak perplexity smollm2 LICENSE --window 128");
   return [flags]() -> ExitStatus {
     const Status measured = Measure(*flags);
     return measured ? 0 : PrintError(measured.error());

@@ -116,9 +116,12 @@ Status Probe(const ProbeFlags& flags) {
   }
   const ride::Adapter* maybe_adapter = ride::FindAdapter(spec.engine);
   TRY_ASSIGN(const ride::UpstreamTarget target, ride::UpstreamTarget::Parse(spec.url, key));
-  TRY_ASSIGN(const ride::Endpoint endpoint,
-             ride::ProbeAndWait(target, maybe_adapter, {.ca_file = flags.ca_file}));
-  flags.json ? PrintJson(spec.url, endpoint) : PrintTable(spec.url, endpoint);
+  auto endpoint = ride::ProbeAndWait(target, maybe_adapter, {.ca_file = flags.ca_file});
+  if (!endpoint && endpoint.error().detail.find("can't connect") != std::string::npos) {
+    endpoint.error().detail += "; check that a server runs there, on that port";
+  }
+  TRY(endpoint);
+  flags.json ? PrintJson(spec.url, *endpoint) : PrintTable(spec.url, *endpoint);
   return {};
 }
 

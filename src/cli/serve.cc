@@ -518,6 +518,7 @@ Status Serve(ServeFlags flags, const Program& program) {
   }
   TRY(RefuseNativeFlags(flags));
   TRY(RefuseUpstreamFlags(flags));
+  TRY(RefuseOwnAddress(flags.replicas, flags.host, flags.port));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
   TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
   // Until here a signal ends the program at once, even while it reads a file that is a pipe.
@@ -659,23 +660,22 @@ std::function<ExitStatus()> AddServe(Program& program) {
   verb->footer(
       "Examples:\n"
       "  fak serve                                  the default model on 127.0.0.1:8000\n"
-      "  fak serve model.gguf --port 9000 --api-key secret --host 0.0.0.0\n"
+      "  fak serve smollm2 --port 9000 --api-key secret --host 0.0.0.0\n"
       "  fak serve --upstream http://127.0.0.1:8001  in front of vLLM, llama.cpp or another fak\n"
       "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
       "With several upstreams --routing-policy chooses among those that are healthy and list the\n"
       "request's model; where one fails before its first token another one takes over. fak fleet\n"
       "status shows them. FAK_UPSTREAM has them with commas.\n"
-      "The TOML file may name them instead (fak serve --config fleet.toml), each in a table:\n"
+      "A file may name them instead (fak serve --config fleet.toml), each in a table:\n"
       "  [[replica]]\n"
       "  name = \"a\"                                      default: the URL's host and port\n"
       "  engine = \"vllm\"                                 default: auto\n"
       "  url = \"http://10.0.0.5:8000\"\n"
-      "  api-key-file = \"/etc/fak/a.key\"\n"
+      "  api-key-file = \"/etc/fak/a.key\"                where it asks for a key\n"
       "Further keys: model, weight, max-concurrency, metrics-urls, kv-events, data-parallel-rank,\n"
       "allow-fields, allow-headers; engine = \"native\" serves that model here. The replicas\n"
       "are read again when the file changes, and on SIGHUP.\n"
-      "It also answers /health, /ready, /metrics and /openapi.json, which lists all that is "
-      "served.\n"
+      "It also answers /health, /ready, /metrics and /openapi.json, which lists all of them.\n"
       "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"
       "  [[key]]\n"
       "  name = \"alice\"\n"

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/number_flag.h"
 #include "fleet/router.h"
+#include "net/url.h"
 #include "ride/adapter.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_kv_events.h"
@@ -345,6 +346,27 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
 Status CheckUpstreams(const UpstreamFlags& flags) {
   for (const std::string& text : SplitUpstreams(flags.upstreams)) {
     TRY(ride::ParseUpstream(text));
+  }
+  return {};
+}
+
+Status RefuseOwnAddress(const std::vector<driver::ReplicaSpec>& specs, const std::string& host,
+                        uint16_t port) {
+  const auto is_here = [&host](const std::string& theirs) {
+    if (host == "0.0.0.0" || host == "::") {
+      return theirs == host || net::IsLoopbackHost(theirs);
+    }
+    return theirs == host || (theirs == "127.0.0.1" && host == "localhost") ||
+           (theirs == "localhost" && (host == "127.0.0.1" || host == "::1"));
+  };
+  for (const driver::ReplicaSpec& spec : specs) {
+    const auto url = net::ParseUrl(spec.url);
+    if (url && url->origin.port == port && is_here(url->origin.host)) {
+      return Fail(Code::kInvalidArgument,
+                  "upstream " + spec.url +
+                      ": that is where this server itself is to listen; give it another --port",
+                  "--upstream");
+    }
   }
   return {};
 }

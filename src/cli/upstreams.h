@@ -39,6 +39,10 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags);
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
 
+// kInvalidArgument where one of them is this server itself, as it shall listen.
+[[nodiscard]] Status RefuseOwnAddress(const std::vector<driver::ReplicaSpec>& specs,
+                                      const std::string& host, uint16_t port);
+
 // What the flags say of every upstream, for one that comes while the server runs.
 void ApplyFlagsOfAll(const UpstreamFlags& flags, driver::ReplicaSpec& spec);
 

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import support
 
@@ -33,6 +34,25 @@ class Flags(support.CliTest):
         said = self.one_line(self.fak("probe", "127.0.0.1:1", status=1)[1])
         self.assertIn("did you mean http://127.0.0.1:1?", said)
         self.assertNotIn("NAME", said)
+
+    def test_who_does_not_answer_comes_with_what_to_check(self):
+        said = self.one_line(self.fak("probe", "http://127.0.0.1:1", status=1)[1])
+        self.assertRegex(said, "can't connect: .*; check that a server runs there, on that port$")
+        for words in (["status"], ["drain", "a"], ["remove", "a"], ["add", "c=http://h"]):
+            said = self.one_line(self.fak("fleet", *words, "--url", "http://127.0.0.1:1", status=1)[1])
+            self.assertRegex(said, r"can't connect: .*; --url says where .* \(default: http://127.0.0.1:8000\)$")
+        said = self.one_line(self.fak("fleet", "add", "c", status=1)[1])
+        self.assertEqual(said, "fak: c: is a name without a URL: c=http://HOST:PORT")
+
+    def test_every_help_names_config_and_files_that_are_there(self):
+        root = Path(__file__).resolve().parents[2]
+        for verb in ([verb] for verb in self.verbs() if verb not in ("bench", "fleet")):
+            self.assertIn("--config FILE", self.fak(*verb, "--help")[0], verb)
+        for verb in (["bench", "route"], ["bench", "load"], ["bench", "compare"], ["perplexity"], ["fleet", "explain"]):
+            shown = self.fak(*verb, "--help")[0].partition("Example")[2]
+            for file in re.findall(r"\S+\.(?:jsonl|json|gguf|raw)\b|LICENSE", shown):
+                made = f"-o {file}" in shown or f"> {file}" in shown
+                self.assertTrue(made or (root / file).exists(), (verb, file))
 
     def test_probe_cuts_nothing_in_a_pipe_and_explains_a_refused_yes(self):
         upstream = support.UpstreamStandIn(self, ["m"], refusal="Not Found, " + "at all, " * 20 + "sorry")

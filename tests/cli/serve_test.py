@@ -314,6 +314,25 @@ class Serve(support.CliTest):
         server.send_signal(signal.SIGTERM)
         self.assertNotIn("try:", server.communicate(timeout=support.PATIENCE_S)[1])
 
+    def test_an_upstream_that_is_this_server_is_refused(self):
+        for host, url in (("127.0.0.1", "http://127.0.0.1:4711"), ("127.0.0.1", "http://localhost:4711/v1"),
+                          ("localhost", "x=http://127.0.0.1:4711"), ("0.0.0.0", "http://127.0.0.1:4711")):
+            said = self.refused("--upstream", url, "--host", host, "--port", "4711", "--api-key", "k", status=2)
+            self.assertIn("that is where this server itself is to listen; give it another --port", said)
+
+    def test_what_a_model_has_not_comes_with_what_to_do(self):
+        server = self.start("serve", self.model, "--port", "0")
+        url = self.line_of(server, "is ready on").split(" is ready on ")[1].split()[0]
+        asked = {"messages": [{"role": "user", "content": "hi"}]}
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        for field, value, said in (("tools", [tool], "that of qwen2.5-coder:0.5b has"),
+                                   ("response_format", {"type": "json_object"}, "fak serve --upstream URL")):
+            self.assertIn(said, self.curl(f"{url}/v1/chat/completions", "-d", json.dumps({**asked, field: value})))
+        self.assertIn("qwen2.5-coder:0.5b", self.fak("list")[0])
+        shown = self.one_line(self.fak("fleet", "status", "--url", url, status=1)[1])
+        self.assertIn("there is no fleet here", shown)
+        self.assertIn("--url says where the fleet is served (default: http://127.0.0.1:8000)", shown)
+
     def test_several_upstreams_as_they_may_be_typed(self):
         for words in (["--upstream", "http://127.0.0.1:1", "http://127.0.0.1:2"],
                       ["http://127.0.0.1:2", "--upstream", "http://127.0.0.1:1"]):
