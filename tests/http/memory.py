@@ -4,6 +4,7 @@ file and the KV cache need; and how soon the default model answers when its file
 usage: memory.py FAK MODEL..."""
 import concurrent.futures
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -69,6 +70,7 @@ for _ in range(READY_RUNS):
     started = time.monotonic()
     with Server(fak, models[0]):
         seconds.append(time.monotonic() - started)
-report(min(seconds) <= READY_S_MAX, f"{models[0]}: ready in {min(seconds):.2f} s, {READY_S_MAX:.0f} allowed "
-                                    f"(the least of {READY_RUNS} runs)")
+ready = statistics.median(seconds)
+report(ready <= READY_S_MAX, f"{models[0]}: ready in {ready:.2f} s, {READY_S_MAX:.0f} allowed (the median of "
+                             f"{READY_RUNS} runs, {min(seconds):.2f} to {max(seconds):.2f})")
 sys.exit(failed)
