@@ -52,11 +52,13 @@ void PrintEntries(const std::vector<hub::Entry>& entries) {
   for (const hub::Entry& entry : entries) {
     const bool resized = std::any_of(entry.files.begin(), entry.files.end(),
                                      [](const hub::EntryFile& file) { return file.resized(); });
-    const std::string damaged = entry.damaged()
-                                    ? std::string("  (damaged, ") +
-                                          (resized ? "another size than" : "not the bytes as") +
-                                          " when it came: fak pull " + Printable(entry.name) + ")"
-                                    : "";
+    std::string damaged;
+    if (entry.record_damaged && entry.source.empty()) {
+      damaged = "  (its record is damaged: where it came from is not known)";
+    } else if (entry.damaged()) {
+      damaged = std::string("  (damaged, ") + (resized ? "another size than" : "not the bytes as") +
+                " when it came: fak pull " + Printable(entry.name) + ")";
+    }
     std::printf("%-22s %10s  %s%s\n", Printable(entry.name).c_str(),
                 FormatBytes(entry.bytes()).c_str(), Printable(entry.path()).c_str(),
                 damaged.c_str());

@@ -421,6 +421,63 @@ TEST_F(PullTest, AModelWithoutASourceIsRemovedByItsNameAlone) {
   EXPECT_TRUE(store_.Remove("m"));
 }
 
+TEST_F(PullTest, ADamagedRecordHidesNoModel) {
+  server_.Serve("/m.gguf", {.bytes = model_});
+  const std::string path = Pull(url_)->path();
+  for (const char* record : {"{", "", "[]", "{\"name\": \"m\"}", "{\"file\": \"m.gguf\"}"}) {
+    ASSERT_TRUE(WriteFileAtomically(path + ".json", record));
+    const std::vector<Entry> entries = *store_.List();
+    ASSERT_THAT(entries, SizeIs(1)) << record;
+    EXPECT_EQ(entries[0].name, "m");
+    EXPECT_EQ(entries[0].path(), path);
+    EXPECT_EQ(entries[0].bytes(), kBytes);
+    EXPECT_TRUE(entries[0].damaged());
+    EXPECT_EQ(Pull("m")->path(), path) << "as a file of one's own is taken";
+    EXPECT_THAT(Pull("m", {.check_what_is_here = true}).error().detail,
+                HasSubstr("pull it by its whole reference, or fak rm m"));
+    const Result<Entry> anew = Pull(url_);
+    ASSERT_TRUE(anew) << anew.error().detail;
+    EXPECT_EQ(anew->name + " " + anew->path(), "m " + path);
+    ASSERT_THAT(*store_.List(), SizeIs(1));
+    EXPECT_FALSE(store_.List()->front().damaged());
+  }
+  ASSERT_TRUE(WriteFileAtomically(path + ".json", "{"));
+  ASSERT_TRUE(store_.Remove("m"));
+  EXPECT_THAT(*store_.List(), IsEmpty());
+  EXPECT_FALSE(ReadFile(path, 1 << 20) || ReadFile(path + ".json", 1 << 20));
+  ASSERT_TRUE(WriteFileAtomically(path + ".json", "{"));
+  EXPECT_THAT(*store_.List(), IsEmpty()) << "of no model";
+}
+
+TEST_F(PullTest, ADamagedRecordLeavesWhatAFilesNameSays) {
+  const std::string folder = store_.folder() + "/models/";
+  ASSERT_TRUE(MakeFolders(folder));
+  const Alias& alias = Aliases().front();
+  const std::string file_name(alias.file_name);
+  for (const std::string& name :
+       {file_name, std::string("s-00001-of-00003.gguf"), std::string("s-00002-of-00003.gguf"),
+        std::string("s-00003-of-00003.gguf")}) {
+    ASSERT_TRUE(WriteFileAtomically(folder + name, "GGUF"));
+  }
+  for (const std::string& name : {file_name, std::string("s-00001-of-00003.gguf")}) {
+    ASSERT_TRUE(WriteFileAtomically(folder + name + ".json", "{"));
+  }
+  const std::vector<Entry> entries = *store_.List();
+  ASSERT_THAT(entries, SizeIs(2));
+  const Entry& split = entries[entries[0].files.size() == 3 ? 0 : 1];
+  const Entry& known = entries[entries[0].files.size() == 3 ? 1 : 0];
+  EXPECT_EQ(split.name, "s");
+  EXPECT_THAT(split.files, SizeIs(3));
+  EXPECT_EQ(known.name, alias.name);
+  EXPECT_EQ(known.source, alias.source);
+  EXPECT_EQ(known.files.front().sha256, alias.sha256);
+  EXPECT_TRUE(known.files.front().resized()) << "its right size is known";
+  EXPECT_TRUE(store_.Remove("s"));
+  EXPECT_TRUE(store_.Remove(alias.name));
+  EXPECT_THAT(*store_.List(), IsEmpty());
+  EXPECT_FALSE(ReadFile(folder + "s-00003-of-00003.gguf", 1 << 20));
+}
+
 TEST_F(PullTest, WhatIsDamagedHereIsBroughtAnew) {
   server_.Serve("/m.gguf", {.bytes = model_});
   const std::string path = Pull(url_)->path();

@@ -13,6 +13,8 @@
 namespace fak::hub {
 namespace {
 
+constexpr std::string_view kFirstPart = "-00001-of-";
+
 std::string TextAt(const Json& json, std::string_view key) {
   const Json* value = json.Find(key);
   return value != nullptr && value->is_string() ? value->string() : "";
@@ -45,6 +47,54 @@ Json FileRecord(const EntryFile& file) {
                       {"checked_ns", Json(file.checked_ns)}};
 }
 
+bool IsFile(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// "m-00002-of-00003.gguf" after "m-00001-of-00003.gguf"; nullopt for what is no first part.
+std::optional<std::string> PartAfterFirst(const std::string& path, size_t part) {
+  const size_t at = path.rfind(kFirstPart);
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  const std::string digits = std::to_string(part);
+  return path.substr(0, at + 1) + std::string(5 - std::min<size_t>(5, digits.size()), '0') +
+         digits + path.substr(at + kFirstPart.size() - std::string_view("-of-").size());
+}
+
+// The model that a damaged record is of, from its file's name; nullopt where no file is.
+std::optional<Entry> WithoutRecord(const std::string& record_path, const std::string& folder) {
+  constexpr std::string_view kEnd = ".json";
+  const std::string path = record_path.substr(0, record_path.size() - kEnd.size());
+  if (!path.ends_with(".gguf") || !IsFile(path)) {
+    return std::nullopt;
+  }
+  const std::string file_name = path.substr(folder.size());
+  const size_t first = file_name.rfind(kFirstPart);
+  Entry entry;
+  entry.name = file_name.substr(0, first == std::string::npos ? file_name.rfind('.') : first);
+  entry.record_damaged = true;
+  std::string sha256;
+  for (const Alias& alias : Aliases()) {
+    if (alias.file_name == file_name) {
+      entry.name = alias.name;
+      entry.source = alias.source;
+      entry.licence = alias.licence;
+      sha256 = alias.sha256;
+    }
+  }
+  std::optional<std::string> part = path;
+  for (size_t i = 2; part && IsFile(*part); ++i) {
+    const Json found = Json::Object{{"file", part->substr(folder.size())}, {"sha256", sha256}};
+    if (std::optional<EntryFile> file = ReadFileOf(found, folder)) {
+      entry.files.push_back(*std::move(file));
+    }
+    part = PartAfterFirst(path, i);
+  }
+  return entry.files.empty() ? std::nullopt : std::optional(std::move(entry));
+}
+
 }  // namespace
 
 std::string RecordOf(const Entry& entry) {
@@ -66,8 +116,9 @@ std::string RecordOf(const Entry& entry) {
 std::optional<Entry> ReadRecord(const std::string& path) {
   const auto text = ReadFile(path, limits::kHubRecordBytesMax);
   const auto json = text ? ParseJson(*text) : Result<Json>(Fail(Code::kNotFound, ""));
-  if (!json || TextAt(*json, "name").empty()) {
-    return std::nullopt;
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (!json || TextAt(*json, "name").empty() || TextAt(*json, "file").empty()) {
+    return WithoutRecord(path, folder);
   }
   Entry entry;
   entry.name = TextAt(*json, "name");
@@ -82,7 +133,6 @@ std::optional<Entry> ReadRecord(const std::string& path) {
       files.push_back(&file);
     }
   }
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
   for (const Json* file : files) {
     std::optional<EntryFile> read = ReadFileOf(*file, folder);
     if (!read) {

@@ -9,7 +9,8 @@ namespace fak::hub {
 
 // The record beside a pulled model, <its first file>.json. Pure function.
 std::string RecordOf(const Entry& entry);
-// nullopt for what is no record, and when a file of it isn't there.
+// nullopt when a file of it isn't there. Of what is no record: the model that it lies beside, with
+// record_damaged.
 std::optional<Entry> ReadRecord(const std::string& path);
 
 }  // namespace fak::hub

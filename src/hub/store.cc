@@ -281,6 +281,12 @@ void Remember(const std::string& folder, const Entry& entry) {
 
 // What brings an entry anew.
 Result<Reference> ReferenceOf(const Entry& entry, std::string_view asked) {
+  if (entry.record_damaged && entry.source.empty()) {
+    return Fail(Code::kDataCorrupt, entry.name +
+                                        ": its record is damaged, and where it came from is not "
+                                        "known: pull it by its whole reference, or fak rm " +
+                                        entry.name);
+  }
   if (const Alias* alias = FindAlias(entry.name);
       alias != nullptr && alias->source == entry.source) {
     return ParseReference(entry.name);
@@ -325,7 +331,8 @@ std::string FreeFileName(const Plan& plan, const std::string& name, size_t parts
 Result<Entry> Commit(const Store& store, const Plan& plan, const std::vector<EntryFile>& files,
                      const PullOptions& options) {
   TRY_ASSIGN(const Lock lock, Lock::Take(store.folder() + "/models.lock", options));
-  TRY_ASSIGN(const std::vector<Entry> entries, store.List());
+  TRY_ASSIGN(std::vector<Entry> entries, store.List());
+  std::erase_if(entries, [](const Entry& entry) { return entry.record_damaged; });  // written anew
   Entry entry{FreeName(plan, entries), files, plan.source,
               plan.maybe_alias == nullptr ? "" : std::string(plan.maybe_alias->licence),
               Clock::Real().WallNs() / kNsPerSecond};
@@ -461,6 +468,9 @@ Result<std::string> Store::Check(Entry& entry, const PullOptions& options) const
       }
     };
   }
+  if (entry.record_damaged && entry.source.empty() && options.check_what_is_here) {
+    return entry.path() + ".json is no record of it";
+  }
   bool checked = false;
   for (EntryFile& file : entry.files) {
     if (file.resized()) {
@@ -481,6 +491,7 @@ Result<std::string> Store::Check(Entry& entry, const PullOptions& options) const
   }
   if (checked) {
     Remember(folder_, entry);
+    entry.record_damaged = false;
   }
   return std::string();
 }
@@ -528,8 +539,8 @@ Result<std::optional<Entry>> Store::Remove(std::string_view reference_text) {
 }
 
 bool Entry::damaged() const {
-  return std::any_of(files.begin(), files.end(),
-                     [](const EntryFile& file) { return file.damaged(); });
+  return record_damaged || std::any_of(files.begin(), files.end(),
+                                       [](const EntryFile& file) { return file.damaged(); });
 }
 
 uint64_t Entry::bytes() const {

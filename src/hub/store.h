@@ -48,10 +48,12 @@ struct Entry {
   std::string source;            // the reference it came from
   std::string licence;           // empty: not known
   int64_t pulled_s = 0;          // since 1970
+  // What was written down of it can't be read: its file and an alias are all that is known.
+  bool record_damaged = false;
 
   const std::string& path() const { return files.front().path; }  // what is opened
   uint64_t bytes() const;                                         // of all files
-  bool damaged() const;                                           // any file of it
+  bool damaged() const;                                           // any file of it, or its record
 };
 
 struct Progress {
@@ -101,7 +103,7 @@ class Store {
   // second; when it is right, the record says so from then on.
   [[nodiscard]] Result<std::string> Check(Entry& entry, const PullOptions& options) const;
 
-  // By name; pulled models only.
+  // By name; pulled models only, also where only a damaged record is beside one.
   [[nodiscard]] Result<std::vector<Entry>> List() const;
   // Deletes a pulled model, and says which, or what was begun of it: nullopt. Who runs it keeps it
   // until then.

@@ -326,6 +326,24 @@ esac
                                       if key != "checked_ns"}))
         self.assertTrue(self.listed()[0]["damaged"])
 
+    def test_a_damaged_record_hides_no_model(self):
+        body = self.model.read_bytes()
+        with support.StandIn({"/m.gguf": body}) as server:
+            path = Path(self.fak("pull", f"{server.url}/m.gguf")[0].strip())
+        Path(f"{path}.json").write_text("{\n")
+        (row,) = self.listed()
+        self.assertEqual((row["name"], row["path"], row["bytes"], row["damaged"]), ("m", str(path), len(body), True))
+        self.assertRegex(self.fak("list")[0], r"(?m)^m .*\(its record is damaged: where it came from is not known\)$")
+        self.fak("tokenize", "m", "hi")
+        self.assertIn("removed m, ", self.fak("rm", "m")[0])
+        self.assertEqual(list(path.parent.iterdir()), [])
+        alias = path.parent / "smollm2-135m-instruct-q4_1.gguf"
+        alias.write_bytes(body)
+        Path(f"{alias}.json").write_text("{\n")
+        self.assertRegex(self.fak("list")[0], r"(?m)^smollm2 .*\(damaged, another size than .*: fak pull smollm2\)$")
+        self.assertIn("removed smollm2, ", self.fak("rm", "smollm2")[0])
+        self.assertEqual(self.listed(), [])
+
     @unittest.skipUnless(Path("/proc/self/cmdline").exists(), "no /proc to look into")
     def test_pip_ends_with_a_pull_that_is_killed(self):
         def pips():
