@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/printable.h"
 #include "base/strings.h"
 #include "base/utf8.h"
 
@@ -239,7 +240,9 @@ void LogRecord(LogLevel level, std::string_view message, std::span<const LogFiel
   const std::shared_ptr<const Output> output = CurrentOutput();
   const std::string line =
       output->json ? JsonLine(level, message, fields) : TextLine(level, message, fields);
-  output->logger->log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  // All that was escaped so far is what would break the form of the line.
+  const std::string shown = PrintableJson(line);
+  output->logger->log(ToSpdlog(level), spdlog::string_view_t(shown.data(), shown.size()));
 }
 
 }  // namespace fak

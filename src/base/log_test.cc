@@ -74,6 +74,25 @@ TEST_F(LogTest, NobodyCanForgeALine) {
   EXPECT_EQ(lines[0].substr(24), " warning a\\n2026 info \\ \"quoted\"\\u001b[0m k=v\\r\\nx");
 }
 
+TEST_F(LogTest, NobodyTurnsALineRoundOrEndsItByASeparator) {
+  const std::string text =
+      "a\xE2\x80\xAE"
+      "b\xE2\x80\xA8"
+      "c\xD8\x9C"
+      "d\xC2\x9B"
+      "e\xC3\xA9";
+  const std::string escaped = "a\\u202eb\\u2028c\\u061cd\\u009be\xC3\xA9";
+  Start({});
+  LogRecord(LogLevel::kInfo, text, {{"k", text}, {"q", text + " x"}});
+  EXPECT_EQ(Lines().back().substr(24),
+            " info " + escaped + " k=" + escaped + " q=\"" + escaped + " x\"");
+  Start({.json = true});
+  LogRecord(LogLevel::kInfo, text, {{"k", text}});
+  const std::string line = Lines().back();
+  EXPECT_NE(line.find(escaped), std::string::npos) << line;
+  EXPECT_EQ(ParseJson(line)->Find("k")->string(), text);
+}
+
 TEST_F(LogTest, BoundsARecordAndKeepsItValid) {
   Start({.json = true});
   LogRecord(LogLevel::kInfo, std::string(100'000, 'm'), {{"big", std::string(1'000'000, 'x')}});

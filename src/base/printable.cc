@@ -2,14 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/utf8.h"
 
 namespace fak {
 namespace {
 
-// C0 and C1, and DEL.
+// C0 and C1, and DEL; line and paragraph separators; marks, embeddings, overrides and isolates of
+// direction, by which a line reads as another than it is.
 bool IsControl(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0);
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+bool IsPlain(char byte) {
+  return byte >= 0x20 && byte < 0x7F;
 }
 
 std::string Escaped(std::string_view text, std::string_view allowed) {
@@ -36,7 +44,30 @@ std::string Printable(std::string_view text) {
 }
 
 std::string PrintableLines(std::string_view text) {
-  return Escaped(text, "\n\t");
+  return Escaped(text, "\n\t\xE2\x80\x8E\xE2\x80\x8F\xD8\x9C");  // U+200E, U+200F, U+061C
+}
+
+std::string PrintableJson(std::string_view line) {
+  std::string out;
+  out.reserve(line.size());
+  while (!line.empty()) {
+    const auto plain =
+        static_cast<size_t>(std::find_if_not(line.begin(), line.end(), IsPlain) - line.begin());
+    out += line.substr(0, plain);
+    line.remove_prefix(plain);
+    if (line.empty()) {
+      break;
+    }
+    char32_t c = 0;
+    const auto size = static_cast<size_t>(std::max(1, DecodeUtf8(line, &c)));
+    if (c != 0 && IsControl(c)) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += line.substr(0, size);
+    }
+    line.remove_prefix(size);
+  }
+  return out;
 }
 
 }  // namespace fak
