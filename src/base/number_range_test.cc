@@ -35,15 +35,15 @@ TEST(NumberRange, SaysItselfInWords) {
   EXPECT_EQ(sampling_ranges::kTemperature.Text(), "0 or more");
   EXPECT_EQ(sampling_ranges::kTopK.Text(), "-1 to 2147483647");
   EXPECT_EQ(sampling_ranges::kMaxTokens.Text(), "1 to 2147483647");
-  EXPECT_EQ(sampling_ranges::kRepetitionPenalty.Text(), "above 0");
+  EXPECT_EQ(sampling_ranges::kRepetitionPenalty.Text(), "1e-07 to 10000000");
   EXPECT_EQ((NumberRange{0, 2'000'001}.Text()), "0 to 2000001");
 }
 
 TEST(NumberRange, SaysTheEndThatAValueIsBeyond) {
   EXPECT_EQ(sampling_ranges::kTemperature.TextAgainst(-1), "0 or more");
   EXPECT_EQ(sampling_ranges::kTemperature.TextAgainst(1e39), "at most 3.40282e+38");
-  EXPECT_EQ(sampling_ranges::kRepetitionPenalty.TextAgainst(HUGE_VAL), "at most 3.40282e+38");
-  EXPECT_EQ(sampling_ranges::kRepetitionPenalty.TextAgainst(0), "above 0");
+  EXPECT_EQ(sampling_ranges::kTemperature.TextAgainst(HUGE_VAL), "at most 3.40282e+38");
+  EXPECT_EQ(sampling_ranges::kRepetitionPenalty.TextAgainst(0), "1e-07 to 10000000");
   EXPECT_EQ(sampling_ranges::kTopP.TextAgainst(2), "above 0, at most 1");
 }
 

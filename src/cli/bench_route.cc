@@ -30,12 +30,12 @@ std::string Head(const RouteFlags& flags, const perf::RouteTrace& trace,
                  const perf::RouteSim& sim) {
   char text[512];
   std::snprintf(text, sizeof text,
-                "%zu requests, %lld prompt tokens, of which %.1f %% could be cached; seed %llu\n"
+                "%zu requests, %lld prompt tokens, of which %.1f %% could be cached; seed %lld\n"
                 "A replica computes %lld prompt tokens a second and has %lld blocks of %lld\n\n",
                 trace.requests.size(), static_cast<long long>(trace.prompt_tokens()),
                 100.0 - 100.0 * static_cast<double>(trace.new_tokens()) /
                             static_cast<double>(trace.prompt_tokens()),
-                static_cast<unsigned long long>(flags.seed),
+                static_cast<long long>(flags.seed),
                 static_cast<long long>(sim.engine.prefill_tokens_per_s),
                 static_cast<long long>(sim.engine.kv_blocks),
                 static_cast<long long>(perf::kTraceBlockTokens));
@@ -108,7 +108,7 @@ std::function<ExitStatus()> AddBenchRoute(CLI::App& bench) {
                    "TOML with tables [engine] and [gateway], as tests/sim/fleet.toml");
   verb->add_flag("--no-kv-events", flags->no_kv_events,
                  "Gateways know what they routed, not what replicas store and drop");
-  verb->add_option("--seed", flags->seed, "Of everything random")->capture_default_str();
+  AddSeed(*verb, flags->seed, "Of everything random");
   verb->add_flag("--json", flags->json, "Print JSON, an object a cell and policy");
   verb->footer(
       "Example:\n"

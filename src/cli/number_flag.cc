@@ -2,8 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
 #include <cmath>
 #include <string>
+#include <utility>
+
+#include "base/random.h"
+#include "base/sampling_ranges.h"
 
 namespace fak::cli {
 
@@ -23,6 +28,13 @@ CLI::Validator Checked(const NumberRange& range, bool whole) {
       "");
 }
 
+std::optional<int64_t> ReadSeed(const std::string& text) {
+  int64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const std::from_chars_result read = std::from_chars(text.data(), end, seed);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(seed) : std::nullopt;
+}
+
 }  // namespace
 
 CLI::Validator Within(const NumberRange& range) {
@@ -31,6 +43,31 @@ CLI::Validator Within(const NumberRange& range) {
 
 CLI::Validator WholeWithin(const NumberRange& range) {
   return Checked(range, /*whole=*/true);
+}
+
+CLI::Option* AddSeed(CLI::App& verb, std::function<void(std::optional<uint64_t>)> take,
+                     const std::string& about) {
+  // Not by CLI11, whose conversion gives all that is too large one value.
+  const auto read = [take = std::move(take)](const std::string& text) {
+    take(sampling_ranges::SeedOf(*ReadSeed(text)));
+  };
+  return verb.add_option_function<std::string>("--seed", read, about)
+      ->type_name("INT")
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            return ReadSeed(text)
+                       ? ""
+                       : "must be an integer, " + std::to_string(sampling_ranges::kSeedLeast) +
+                             " to " + std::to_string(sampling_ranges::kSeedMost) + ", not " + text;
+          },
+          ""));
+}
+
+CLI::Option* AddSeed(CLI::App& verb, uint64_t& seed, const std::string& about) {
+  const auto take = [&seed](std::optional<uint64_t> given) {
+    seed = given ? *given : RandomSource::Real().Next64() >> 32;
+  };
+  return AddSeed(verb, take, about + "; -1: a fresh one")->default_str(std::to_string(seed));
 }
 
 }  // namespace fak::cli

@@ -121,7 +121,9 @@ void AddSampling(CLI::App& verb, wire::SamplingParams& sampling) {
           "--min-p", sampling.min_p,
           "Tokens at least this likely, to the likeliest (default: the model's, else 0: off)")
       ->check(Within(sampling_ranges::kMinP));
-  verb.add_option("--seed", sampling.seed, "Seed (default: a new one each time)");
+  AddSeed(
+      verb, [&sampling](std::optional<uint64_t> seed) { sampling.seed = seed; },
+      "Seed (default, and -1: a new one each time)");
   verb.add_option("--max-tokens,-n", sampling.max_tokens,
                   "Tokens of an answer at most (default: what the context holds)")
       ->check(WholeWithin(sampling_ranges::kMaxTokens));

@@ -112,10 +112,9 @@ void ReadSampling(Fields& fields, SamplingParams& sampling) {
       fields.Float("frequency_penalty", sampling_ranges::kFrequencyPenalty);
   sampling.repetition_penalty =
       fields.Float("repetition_penalty", sampling_ranges::kRepetitionPenalty);
-  if (const auto seed = fields.Int("seed", std::numeric_limits<int64_t>::min(),
-                                   std::numeric_limits<int64_t>::max())) {
-    constexpr int64_t kNone = -1;  // as vLLM and llama.cpp have it
-    sampling.seed = *seed == kNone ? std::nullopt : std::optional(static_cast<uint64_t>(*seed));
+  if (const auto seed =
+          fields.Int("seed", sampling_ranges::kSeedLeast, sampling_ranges::kSeedMost)) {
+    sampling.seed = sampling_ranges::SeedOf(*seed);
   }
   ReadStop(fields, sampling);
   ReadStopTokens(fields, sampling);

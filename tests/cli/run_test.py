@@ -83,6 +83,19 @@ class Run(support.CliTest):
         for only in (("--top-k", "1"), ("--top-p", "1e-6"), ("--min-p", "1")):
             self.assertEqual(self.answer("hello", "--temp", "2", "--seed", "1", *only), greedy, only)
 
+    def test_a_seed_is_one_that_a_request_may_have(self):
+        for seed in ("18446744073709551616", "18446744073709551615", "9223372036854775808",
+                     "-9223372036854775809", "1.5", "x"):
+            said = self.fak("run", "hello", "--model", self.model, f"--seed={seed}", status=2)[1]
+            self.assertIn("--seed: must be an integer, -9223372036854775808 to 9223372036854775807, not " + seed, said)
+            said = self.fak("bench", "route", "--trace", "none", f"--seed={seed}", status=2)[1]
+            self.assertIn("--seed: must be an integer, ", said)
+        drawn = [self.answer("hello", "--temp", "2", "--seed", seed)
+                 for seed in ("9223372036854775807", "-9223372036854775808", "-2", "0")]
+        self.assertEqual(len(set(drawn)), 4, drawn)
+        self.assertNotEqual(self.answer("hello", "--temp", "2", "--seed", "-1"),
+                            self.answer("hello", "--temp", "2", "--seed", "-1"))
+
     def test_a_system_message_and_a_template_reach_the_model(self):
         plain = self.answer("hello", "--temp", "0")
         self.assertNotEqual(self.answer("hello", "--temp", "0", "--system", "Be brief."), plain)

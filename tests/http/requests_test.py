@@ -44,7 +44,7 @@ WRONG = {
     "min_p": [-1, 2, "x"],
     "presence_penalty": ["x", 1e40],
     "frequency_penalty": [[]],
-    "repetition_penalty": [0, -1, "x"],
+    "repetition_penalty": [0, -1, 1e-38, 1e38, "x"],
     "seed": ["x", 1.5, [], 2**64],
     "n": [0, -1, 129, 1.5, "x"],
     "stop": [7, [7], ["x"] * 17, "x" * 1025, {}],
