@@ -217,6 +217,11 @@ void WriteOurs(JsonWriter& json, const BenchFlags& flags, const tensor::BackendI
 Status BenchModel(const BenchFlags& given) {
   const Interruptible interruptible;
   BenchFlags flags = given;
+  const std::vector<perf::ModelTest> tests = TestsOf(flags);
+  if (tests.empty()) {
+    return Fail(Code::kInvalidArgument, "--n-prompt and --n-gen are 0: there is nothing to measure",
+                "--n-prompt");
+  }
   const uint32_t most = *std::max_element(flags.parallel.begin(), flags.parallel.end());
   flags.engine.max_num_seqs = most;
   TRY_ASSIGN(const std::vector<perf::Peer> peers, PeersOf(flags));
@@ -224,7 +229,6 @@ Status BenchModel(const BenchFlags& given) {
   TRY_ASSIGN(engine::LoadedEngine loaded, LoadModel(flags.engine, model));
   const tensor::BackendInfo info = loaded.backend->info();
   const int32_t vocabulary = loaded.card->tokenizer->vocab_size();
-  const std::vector<perf::ModelTest> tests = TestsOf(flags);
   TRY(CheckFits(tests, loaded.plan.context));
   TRY_ASSIGN(const Subject subject, Describe(model.path, loaded));
   engine::NativeDriver driver(std::move(loaded), {}, Clock::Real(), RandomSource::Real(), nullptr);

@@ -123,7 +123,8 @@ std::string Head(const ServeFlags& flags, const std::vector<perf::ServeRequest>&
   return (flags.trace.empty() ? "synthetic" : flags.trace) + ": " +
          std::to_string(workload.size()) + " requests, " + load + "; " + std::to_string(words) +
          " words of prompts, " + std::to_string(tokens) + " tokens of answers; seed " +
-         std::to_string(flags.synthetic.seed) + "; " + std::to_string(flags.repetitions) +
+         std::to_string(static_cast<int64_t>(flags.synthetic.seed)) + "; " +
+         std::to_string(flags.repetitions) +
          (flags.repetitions == 1 ? " run\n" : " runs: medians\n");
 }
 
@@ -216,7 +217,10 @@ std::string LoadJson(const ServeFlags& flags) {
                                                               : flags.trace.substr(slash + 1)));
     json.Key("trace_speed").Double(flags.trace_speed);
   }
-  json.Key("seed").Uint(flags.synthetic.seed).Key("repetitions").Uint(flags.repetitions);
+  json.Key("seed")
+      .Int(static_cast<int64_t>(flags.synthetic.seed))
+      .Key("repetitions")
+      .Uint(flags.repetitions);
   json.Key("chat").Bool(flags.options.chat).Key("temperature").Double(flags.options.temperature);
   json.Key("ignore_eos").Bool(flags.options.ignore_eos).Key("timeout_s").Uint(flags.timeout_s);
   json.Key("slo").String(ReplaceInvalidUtf8(flags.slo)).EndObject();
@@ -231,8 +235,8 @@ std::string TextOf(const ServeFlags& flags, const std::optional<perf::RouteTrace
                                                  : perf::ServeText(points.front().results));
 }
 
-// Whether it was interrupted: what there was by then has been printed.
-Result<bool> BenchServe(const ServeFlags& given) {
+// What there was when it was interrupted has been printed too.
+Result<ExitStatus> BenchServe(const ServeFlags& given) {
   ServeFlags flags = given;
   flags.options.ignore_eos = !flags.no_ignore_eos;
   flags.options.timeout_ns = flags.timeout_s * kNsPerSecond;
@@ -262,7 +266,15 @@ Result<bool> BenchServe(const ServeFlags& given) {
     TRY(WriteFileAtomically(flags.output, json));
   }
   std::fputs(flags.json ? json.c_str() : TextOf(flags, trace, points).c_str(), stdout);
-  return stop.load();
+  std::fflush(stdout);
+  if (stop) {
+    return kInterrupted;
+  }
+  const std::vector<std::string> silent = perf::WithoutAnswer(points);
+  for (const std::string& name : silent) {
+    std::fprintf(stderr, "fak: %s gave not one whole answer\n", Printable(name).c_str());
+  }
+  return silent.empty() ? 0 : kFailed;
 }
 
 void AddLoad(CLI::App& verb, ServeFlags& flags) {
@@ -312,10 +324,8 @@ void AddLoad(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--num-prefixes", flags.synthetic.prefixes, "So many different ones")
       ->check(WholeWithin({.least = 1, .most = 1e5}))
       ->capture_default_str();
-  verb.add_option(
-          "--seed", flags.synthetic.seed,
-          "Of lengths, words and gaps; each run adds one, so that no run has another's prompts")
-      ->capture_default_str();
+  AddSeed(verb, flags.synthetic.seed,
+          "Of lengths, words and gaps; each run adds one, so that no run has another's prompts");
 }
 
 void AddRequests(CLI::App& verb, ServeFlags& flags) {
@@ -368,8 +378,8 @@ std::function<ExitStatus()> AddBenchServe(CLI::App& bench) {
       "    --prefix-len 512 --num-prefixes 4 --slo ttft:500,tpot:50\n"
       "  fak bench serve --target http://127.0.0.1:8000 --rate 1,2,4,8 -r 1 --slo ttft:500");
   return [flags]() -> ExitStatus {
-    const Result<bool> interrupted = BenchServe(*flags);
-    return !interrupted ? PrintError(interrupted.error()) : *interrupted ? kInterrupted : 0;
+    const Result<ExitStatus> status = BenchServe(*flags);
+    return status ? *status : PrintError(status.error());
   };
 }
 

@@ -376,6 +376,19 @@ Agreement AgreementOf(const ServeRun& a, const ServeRun& b) {
   return agreement;
 }
 
+std::vector<std::string> WithoutAnswer(const std::vector<ServePoint>& points) {
+  std::vector<std::string> names;
+  const size_t targets = points.empty() ? 0 : points.front().results.size();
+  for (size_t i = 0; i < targets; ++i) {
+    if (std::all_of(points.begin(), points.end(), [i](const ServePoint& point) {
+          return Sum(point.results[i], &RunFigures::completed) == 0;
+        })) {
+      names.push_back(points.front().results[i].target.name);
+    }
+  }
+  return names;
+}
+
 std::string ServeText(const std::vector<TargetResult>& results) {
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const TargetResult& result : results) {

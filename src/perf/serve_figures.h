@@ -71,6 +71,9 @@ struct ServePoint {
   std::vector<TargetResult> results;
 };
 
+// Names of the targets of which no answer was whole, whatever the load.
+std::vector<std::string> WithoutAnswer(const std::vector<ServePoint>& points);
+
 // A column a target: medians over its runs and, with several targets, the ratio to the first.
 // Then what went wrong, by kind, with one example each.
 std::string ServeText(const std::vector<TargetResult>& results);

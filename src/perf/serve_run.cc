@@ -101,7 +101,11 @@ class Runner {
 
 class Runner::Sink : public net::HttpResponseSink {
  public:
-  Sink(Runner& runner, ServeRecord& record) : runner_(runner), record_(record), stream_(record) {}
+  Sink(Runner& runner, const ServeRequest& asked, ServeRecord& record)
+      : runner_(runner),
+        record_(record),
+        stream_(record,
+                {.output_tokens = asked.output_tokens, .prompt_bytes = asked.prompt.size()}) {}
 
   void OnHead(int status, net::HttpHeaders) override { record_.status = status; }
   void OnBody(std::string_view bytes) override {
@@ -145,7 +149,7 @@ void Runner::Send(net::HttpClient& client, uint32_t index) {
   request.timeouts = {.first_byte_ms = timeout_ms, .idle_ms = timeout_ms, .total_ms = timeout_ms};
   record.sent_ns = Now();
   record.planned_ns = options_.closed_loop ? record.sent_ns : planned.at_ns;
-  client.Send(std::move(request), std::make_unique<Sink>(*this, record));
+  client.Send(std::move(request), std::make_unique<Sink>(*this, planned, record));
 }
 
 void Runner::OnDone(uint32_t index) {

@@ -25,9 +25,9 @@ std::string_view ContentOf(const JsonView& choice) {
 }  // namespace
 
 std::string_view ServeFaultName(ServeFault fault) {
-  constexpr std::array<std::string_view, 9> kNames = {"",          "connect",     "timeout",
-                                                      "status",    "error_frame", "nonsense",
-                                                      "cut_short", "empty",       "cancelled"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "",         "connect",   "timeout", "status",           "error_frame",
+      "nonsense", "cut_short", "empty",   "usage_impossible", "cancelled"};
   return kNames[static_cast<size_t>(fault)];
 }
 
@@ -57,6 +57,8 @@ void ServeStream::Finish(int64_t now_ns) {
     Break(ServeFault::kCutShort, "it ended without a finish reason");
   } else if (record_.chunks_ns.empty()) {
     Break(ServeFault::kEmpty, "it finished without a token");
+  } else if (std::string doubt = UsageDoubt(); !doubt.empty()) {
+    Break(ServeFault::kImpossible, std::move(doubt));
   }
 }
 
@@ -82,6 +84,7 @@ void ServeStream::OnEvent(std::string_view data, int64_t now_ns) {
     if (const std::string_view text = ContentOf(choice); !text.empty()) {
       record_.chunks_ns.push_back(now_ns);
       text_.Update(text);
+      text_bytes_ += static_cast<int64_t>(text.size());
     }
     if (const std::string_view finish = choice.Find("finish_reason").string(); !finish.empty()) {
       record_.finish = finish;
@@ -101,6 +104,30 @@ void ServeStream::OnUsage(const JsonView& usage) {
       cached && *cached >= 0) {
     record_.cached_tokens = cached;
   }
+}
+
+std::string ServeStream::UsageDoubt() const {
+  // Around a prompt a template may put words of its own.
+  constexpr int64_t kTemplateTokensMax = 16384;
+  const int64_t output = record_.output_tokens.value_or(0);
+  const int64_t prompt = record_.prompt_tokens.value_or(0);
+  const int64_t cached = record_.cached_tokens.value_or(0);
+  const auto prompt_bytes = static_cast<int64_t>(asked_.prompt_bytes);
+  // A server may go on past what was asked for; its text shows that.
+  if (output > asked_.output_tokens && output > text_bytes_) {
+    return "its usage says " + std::to_string(output) + " output tokens, for a text of " +
+           std::to_string(text_bytes_) + " bytes; " + std::to_string(asked_.output_tokens) +
+           " were asked for";
+  }
+  if (prompt > prompt_bytes + kTemplateTokensMax) {
+    return "its usage says " + std::to_string(prompt) + " prompt tokens, for a prompt of " +
+           std::to_string(prompt_bytes) + " bytes";
+  }
+  if (record_.prompt_tokens && cached > prompt) {
+    return "its usage says " + std::to_string(cached) + " cached tokens of " +
+           std::to_string(prompt) + " in the prompt";
+  }
+  return "";
 }
 
 void ServeStream::Break(ServeFault fault, std::string why) {

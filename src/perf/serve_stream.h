@@ -22,6 +22,7 @@ enum class ServeFault : uint8_t {
   kNonsense,    // not the stream that was asked for
   kCutShort,    // it ended without a finish reason
   kEmpty,       // a finish reason, and no token before it
+  kImpossible,  // a usage that can't be true
   kCancelled,   // the run was interrupted
 };
 std::string_view ServeFaultName(ServeFault fault);
@@ -47,10 +48,16 @@ struct ServeRecord {
   int64_t tokens() const { return output_tokens.value_or(static_cast<int64_t>(chunks_ns.size())); }
 };
 
+// What was asked for, which a usage is held against.
+struct ServeAsked {
+  int64_t output_tokens = 0;
+  size_t prompt_bytes = 0;
+};
+
 // Reads the stream of a completion or chat completion into a record. One thread.
 class ServeStream {
  public:
-  explicit ServeStream(ServeRecord& record) : record_(record) {}
+  ServeStream(ServeRecord& record, const ServeAsked& asked) : record_(record), asked_(asked) {}
 
   // Bytes of the body that came at `now_ns`.
   void Feed(std::string_view bytes, int64_t now_ns);
@@ -60,12 +67,16 @@ class ServeStream {
  private:
   void OnEvent(std::string_view data, int64_t now_ns);
   void OnUsage(const JsonView& usage);
+  // Why the usage can't be true; empty: it can.
+  std::string UsageDoubt() const;
   void Break(ServeFault fault, std::string why);
 
   ServeRecord& record_;
+  const ServeAsked asked_;
   wire::SseSplitter splitter_;
   JsonReader reader_;
   Sha256 text_;
+  int64_t text_bytes_ = 0;
   bool done_ = false;
 };
 

@@ -20,9 +20,11 @@ const std::string kUsage =
     "\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n";
 const std::string kDone = "data: [DONE]\n\n";
 
+constexpr ServeAsked kAsked = {.output_tokens = 4, .prompt_bytes = 20};
+
 ServeRecord Read(const std::string& body) {
   ServeRecord record;
-  ServeStream stream(record);
+  ServeStream stream(record, kAsked);
   stream.Feed(body, 5);
   stream.Finish(9);
   return record;
@@ -30,7 +32,7 @@ ServeRecord Read(const std::string& body) {
 
 TEST(ServeStream, TimesChunksWithContentAlone) {
   ServeRecord record;
-  ServeStream stream(record);
+  ServeStream stream(record, kAsked);
   stream.Feed(kRole, 10);
   stream.Feed(Delta("a"), 20);
   stream.Feed(Delta("b").substr(0, 9), 30);
@@ -77,6 +79,28 @@ TEST(ServeStream, AnErrorUnder200IsAFault) {
   EXPECT_EQ(record.fault, ServeFault::kErrorFrame);
   EXPECT_EQ(record.why, "boom");
   EXPECT_EQ(record.chunks_ns.size(), 1u) << "what came before it stays";
+}
+
+std::string Usage(int64_t prompt, int64_t output, int64_t cached) {
+  return "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(prompt) +
+         ",\"completion_tokens\":" + std::to_string(output) +
+         ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(cached) + "}}}\n\n";
+}
+
+TEST(ServeStream, AUsageThatCannotBeTrueIsAFault) {
+  const auto read = [](int64_t prompt, int64_t output, int64_t cached) {
+    return Read(Delta("five.") + kFinish + Usage(prompt, output, cached) + kDone);
+  };
+  EXPECT_EQ(read(7, 4, 7).fault, ServeFault::kNone);
+  EXPECT_EQ(read(7, 5, 0).fault, ServeFault::kNone) << "more than was asked for, and the text too";
+  for (const ServeRecord& record :
+       {read(7, 2147483647, 0), read(7, 6, 0), read(2147483647, 4, 0), read(7, 4, 8)}) {
+    EXPECT_EQ(record.fault, ServeFault::kImpossible) << record.why;
+  }
+  EXPECT_EQ(ServeFaultName(ServeFault::kImpossible), "usage_impossible");
+  EXPECT_EQ(ServeFaultName(ServeFault::kCancelled), "cancelled");
+  EXPECT_EQ(read(7, 2147483647, 0).why,
+            "its usage says 2147483647 output tokens, for a text of 5 bytes; 4 were asked for");
 }
 
 TEST(ServeStream, NonsenseIsAFault) {

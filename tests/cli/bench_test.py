@@ -41,6 +41,12 @@ class Bench(support.CliTest):
             self.assertEqual(out, "")
             self.assertIn(words, err)
 
+    def test_nothing_to_measure_is_an_error(self):
+        for flags in (("-p", "0", "-n", "0"), ("-p", "0,0", "-n", "0", "--json")):
+            out, err = self.fak("bench", "model", self.model, *flags, status=2)
+            self.assertEqual(out, "")
+            self.assertIn("nothing to measure", self.one_line(err))
+
     def test_a_peer_that_is_not_there(self):
         said = self.fak("bench", "model", self.model, "-p", "8", "-n", "0", "--peer", "other=/nowhere", status=1)[1]
         self.assertIn("/nowhere/llama-bench", said)
@@ -219,9 +225,17 @@ class BenchServe(support.CliTest):
         self.assertIn("Connection refused", self.serve("--target", "http://127.0.0.1:1", status=1)[1])
 
     def test_refusals_are_counted(self):
-        out = self.serve("--target", self.url, "--model", "nobody", "-r", "1")[0]
+        out, err = self.serve("--target", self.url, "--model", "nobody", "-r", "1", status=1)
         self.assertIn(": 6 status (404: ", out)
         self.assertRegex(out, r"whole answers +0\n")
+        self.assertIn("gave not one whole answer", self.one_line(err))
+
+    def test_a_target_without_an_answer_makes_the_status_1(self):
+        both = ("--target", "a=" + self.url, "--target", "b=" + self.url, "--input-len", "12", "-r", "1")
+        self.serve(*both)
+        out, err = self.serve(*both, "--model", "tiny", "--model", "nobody", "--json", status=1)
+        self.assertEqual([target["runs"][0]["completed"] for target in json.loads(out)["points"][0]["targets"]], [6, 0])
+        self.assertEqual(self.one_line(err), "fak: b gave not one whole answer")
 
 
 TRACES = Path(__file__).resolve().parents[1] / "sim/traces"
