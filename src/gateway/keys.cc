@@ -58,6 +58,7 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
   if (keys.empty()) {
     return Fail(file.ErrorAt("key", "has no [[key]], so nobody could use the server"));
   }
+  const size_t given = entries_.size();
   for (const ConfigTable& key : keys) {
     TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin", "max-concurrency"}));
     TRY_ASSIGN(const auto name, key.String("name"));
@@ -71,6 +72,11 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
     if (name->size() > limits::kTenantNameBytesMax) {
       return Fail(key.ErrorAt(
           "name", "at most " + std::to_string(limits::kTenantNameBytesMax) + " bytes are taken"));
+    }
+    if (std::any_of(entries_.begin(), entries_.begin() + static_cast<ptrdiff_t>(given),
+                    [&](const Entry& other) { return other.tenant.name == *name; })) {
+      return Fail(key.ErrorAt("name", *name + " is the tenant of --api-key: take another name, or "
+                                              "leave --api-key out"));
     }
     constexpr std::string_view kPrefix = "sha256:";
     const auto digest = hash && hash->starts_with(kPrefix)

@@ -28,7 +28,8 @@ class KeyRing {
   // A key given in the clear, on the command line or in the environment: an admin's.
   void Add(std::string_view key, Tenant tenant);
   // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin
-  // and max-concurrency, which is one for all keys of a name.
+  // and max-concurrency, which is one for all keys of a name. A name that a key added before has is
+  // refused: the two would be one tenant.
   // Errors have file, line and column.
   [[nodiscard]] Status AddFile(const std::string& path);
   [[nodiscard]] Status AddKeys(const ConfigTable& file);  // that was read already

@@ -84,6 +84,21 @@ TEST(KeyRing, NamesWhatIsWrongInAFile) {
   }
 }
 
+// They would share the prefix cache and be counted as one.
+TEST(KeyRing, NobodyInTheFileIsTheTenantOfAGivenKey) {
+  const std::string path =
+      Written("[[key]]\nname = \"api-key\"\nhash = \"sha256:" + Sha256::HexOf("k") + "\"\n");
+  KeyRing alone;
+  EXPECT_TRUE(alone.AddFile(path));
+  KeyRing keys;
+  keys.Add("given", {"api-key", 1.0, true});
+  keys.Add("another", {"api-key", 1.0, true});
+  const Status added = keys.AddFile(path);
+  ASSERT_FALSE(added);
+  EXPECT_THAT(added.error().detail, HasSubstr(path + ":2:"));
+  EXPECT_THAT(added.error().detail, HasSubstr("api-key is the tenant of --api-key"));
+}
+
 TEST(HttpStatus, PassesAnUpstreamsClientErrorOn) {
   Error error{Code::kUpstreamError, "x"};
   EXPECT_EQ(HttpStatusOf(error), 502);
