@@ -40,7 +40,9 @@ std::string Refusal(const std::string& text) {
 }  // namespace
 
 void AddAllowedOrigin(CLI::App& verb, std::string& allowed_origin) {
-  verb.add_option("--allowed-origin", allowed_origin, "Origin that may call from a browser, or *")
+  verb.add_option("--allowed-origin", allowed_origin,
+                  "Origin that may call from a browser, or *; without keys, POSTs of other sites' "
+                  "pages are refused")
       ->check(CLI::Validator([](const std::string& text) { return Refusal(text); }, ""));
 }
 

@@ -52,10 +52,6 @@ net::HttpHeaders WithoutCredentials(net::HttpHeaders headers) {
   return headers;
 }
 
-bool IsInternal(std::string_view path) {
-  return path.starts_with("/v1/fak/");
-}
-
 // A client's own id, if it is one that can stand in a header and a log.
 std::string ShownIdOf(const net::HttpRequest& request, const std::string& own) {
   const std::string_view given = request.headers.Get("x-request-id").value_or("");
@@ -200,55 +196,6 @@ Error NoRoute(std::string_view path) {
 
 }  // namespace
 
-// Whether a page of somebody else's may have made a browser send this: it names another origin, or
-// found us under a name that isn't this machine's own (a name that now leads here).
-bool Gateway::IsForeign(const net::HttpRequest& head) const {
-  const auto is_here = [](std::string_view host) {
-    const Result<net::Url> url = net::ParseUrl("http://" + std::string(host));
-    return url && net::IsLoopbackHost(url->origin.host);
-  };
-  const auto host = head.headers.Get("host");
-  if (host && !is_here(*host)) {
-    return true;
-  }
-  const std::string_view origin = head.headers.Get("origin").value_or("");
-  const size_t scheme = origin.find("://");
-  return !origin.empty() && origin != options_.cors_origin &&
-         (scheme == std::string_view::npos || !is_here(origin.substr(scheme + 3)));
-}
-
-std::optional<Error> Gateway::Authorize(const net::HttpRequest& head, const Route* route) const {
-  const std::string_view path = Canonical(head.path());
-  if (route != nullptr && route->open) {
-    return std::nullopt;
-  }
-  if (options_.keys.empty()) {
-    if (IsInternal(path) && (!head.peer_is_loopback || IsForeign(head))) {
-      return Error{Code::kPermissionDenied,
-                   "without keys, " + std::string(path) +
-                       " answers on the loopback interface only, under a name like localhost and "
-                       "not to pages of other sites"};
-    }
-    return std::nullopt;
-  }
-  const std::optional<Tenant> tenant = options_.keys.Find(head.headers);
-  if (!tenant) {
-    return Error{Code::kUnauthenticated,
-                 "a valid API key is needed (Authorization: Bearer, or "
-                 "x-api-key)"};
-  }
-  if (IsInternal(path) && !tenant->admin) {
-    return Error{Code::kPermissionDenied, std::string(path) + " needs an admin key"};
-  }
-  return std::nullopt;
-}
-
-// Names of replicas are for those who may ask for them too.
-bool Gateway::MaySeeRoutes(const Call& call) const {
-  return options_.keys.empty() ? call.request.peer_is_loopback && !IsForeign(call.request)
-                               : call.context.tenant.admin;
-}
-
 RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
   RequestContext context;
   context.request_id = RandomId(random_, "req-");
@@ -280,9 +227,10 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
     constexpr int kLoopDetected = 508;
     return Refusal({head, nullptr, ContextOf(head), ""}, error, kLoopDetected);
   }
-  const Route* route = FindPath(Routes(), Canonical(head.path()));
+  const std::string_view path = Canonical(head.path());
+  const Route* route = FindPath(Routes(), path);
   const bool taken = route != nullptr && Takes(*route, head.method);
-  if (const std::optional<Error> error = Authorize(head, taken ? route : nullptr)) {
+  if (const std::optional<Error> error = Authorize(head, path, taken ? route : nullptr)) {
     return Refusal({head, nullptr, ContextOf(head), ""}, *error, HttpStatusOf(*error));
   }
   if (const std::string_view coding = head.headers.Get("content-encoding").value_or("");

@@ -37,7 +37,8 @@ struct GatewayOptions {
   bool trust_request_chat_template = false;
   // How the model writes tool calls; absent: as its chat template shows them.
   std::optional<text::ToolDialect> tool_dialect = {};
-  // Exactly this origin, or "*", may call from a browser; empty: none.
+  // Exactly this origin, or "*", may call from a browser; empty: none. Without keys the pages of
+  // other sites may not even POST what they can't read the answer of.
   std::string cors_origin;
   size_t prepare_threads = 1;
   size_t large_bodies_bytes_max = kLargeBodiesBytesMax;
@@ -94,11 +95,15 @@ class Gateway final : public net::HttpHandler {
  private:
   RequestContext ContextOf(const net::HttpRequest& request) const;
   bool MaySeeRoutes(const Call& call) const;
+  bool IsOfForeignPage(const net::HttpRequest& head) const;
   bool IsForeign(const net::HttpRequest& head) const;
+  bool IsCrossSite(const net::HttpRequest& head) const;
   void RunLater(const std::shared_ptr<Call>& call, Handler handler);
   // The document, which takes with it what the call held of the budget.
   static std::shared_ptr<const Json> Keep(Call& call, Json document);
-  std::optional<Error> Authorize(const net::HttpRequest& head, const Route* route) const;
+  // maybe_route: of that path and method; null where there is none.
+  std::optional<Error> Authorize(const net::HttpRequest& head, std::string_view path,
+                                 const Route* maybe_route) const;
   void Answer(Call& call, int status, std::string body,
               std::string_view content_type = "application/json");
   void Refuse(Call& call, const Error& error);

@@ -35,9 +35,48 @@ TEST_F(GuardsTest, WithoutKeysInternalRoutesAreForThisMachineAlone) {
   EXPECT_EQ(status({{"origin", "http://localhost:3000"}}), 200);
   EXPECT_EQ(status({{"origin", "http://evil.example"}}), 403);
   EXPECT_EQ(status({{"origin", "null"}}), 403);
-  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"origin", "http://evil.example"}}).status,
-            200)
-      << "others are as open as ever";
+}
+
+// A plain POST of another site's page is sent without a preflight, and does its work before the
+// browser finds that the page may not read the answer.
+TEST_F(GuardsTest, WithoutKeysPagesOfOtherSitesMakeNobodyWork) {
+  Start();
+  const auto status = [this](net::HttpHeaders headers) {
+    headers.Add("content-type", "text/plain");
+    return Ask("POST", "/v1/chat/completions", kChat, std::move(headers)).status;
+  };
+  for (const char* origin : {"http://evil.example", "https://desk.example.evil.example", "null",
+                             "chrome-extension://abc", "http://"}) {
+    EXPECT_EQ(status({{"origin", origin}}), 403) << origin;
+    EXPECT_EQ(status({{"origin", origin}, {"host", "desk.example"}}), 403) << origin;
+  }
+  EXPECT_EQ(status({}), 200);
+  EXPECT_EQ(status({{"host", "desk.example"}}), 200);
+  EXPECT_EQ(status({{"origin", "http://localhost:3000"}}), 200);
+  // Its own page, behind a proxy that keeps the name and may have another port, or TLS.
+  for (const char* host : {"desk.example", "Desk.Example:443", "desk.example:8443"}) {
+    EXPECT_EQ(status({{"origin", "https://desk.example"}, {"host", host}}), 200) << host;
+  }
+  const auto refused = Ask("POST", "/v1/completions", "{}", {{"origin", "null"}});
+  EXPECT_THAT(refused.body, HasSubstr("--allowed-origin"));
+  EXPECT_THAT(refused.body, HasSubstr("without keys, /v1/completions doesn't answer pages of"));
+  for (const Gateway::Route& route : Gateway::Routes()) {
+    if (route.method == "POST") {
+      const std::string path(route.path);
+      EXPECT_EQ(Ask("POST", path, "{}", {{"origin", "http://evil.example"}}).status, 403) << path;
+    }
+  }
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"origin", "http://evil.example"}}).status, 200);
+}
+
+TEST_F(GuardsTest, AKeyIsEnoughFromAnyPage) {
+  GatewayOptions options;
+  options.keys.Add("k", {"alice"});
+  Start(std::move(options));
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat,
+                {{"origin", "http://evil.example"}, {"x-api-key", "k"}})
+                .status,
+            200);
 }
 
 TEST_F(GuardsTest, AnOriginThatMayCallMayCallInternalRoutes) {
@@ -46,6 +85,11 @@ TEST_F(GuardsTest, AnOriginThatMayCallMayCallInternalRoutes) {
   Start(std::move(options));
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://desk.example"}}).status, 200);
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://evil.example"}}).status, 403);
+  const auto chat = [this](const char* origin) {
+    return Ask("POST", "/v1/chat/completions", kChat, {{"origin", origin}}).status;
+  };
+  EXPECT_EQ(chat("https://desk.example"), 200);
+  EXPECT_EQ(chat("https://evil.example"), 403);
 }
 
 TEST_F(GuardsTest, AnyOriginIsNotMeantForInternalRoutes) {
@@ -53,6 +97,8 @@ TEST_F(GuardsTest, AnyOriginIsNotMeantForInternalRoutes) {
   options.cors_origin = "*";
   Start(std::move(options));
   EXPECT_EQ(Ask("GET", "/v1/fak/load", "", {{"origin", "https://evil.example"}}).status, 403);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"origin", "https://evil.example"}}).status,
+            200);
 }
 
 TEST_F(GuardsTest, ARequestThatComesBackIsALoop) {
