@@ -248,6 +248,9 @@ net::HttpHeaders Gateway::HeadersOf(const Call& call) const {
   if (!call.context.traceparent.empty()) {
     headers.Add("traceparent", call.context.traceparent);
   }
+  if (!options_.cors_origin.empty() && options_.cors_origin != "*") {
+    headers.Add("vary", "Origin");  // what a cache keeps of one site isn't another's answer
+  }
   if (!options_.cors_origin.empty() && call.request.headers.Has("origin")) {
     headers.Add("access-control-allow-origin", options_.cors_origin);
     // "*" stands for every header but Authorization (Fetch standard), and not everybody knows it:

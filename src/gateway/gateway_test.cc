@@ -556,6 +556,30 @@ TEST_F(GatewayTest, AnswersPreflightsOfTheAllowedOrigin) {
   }
 }
 
+// A cache before us must not give one site's answer, or that of no site, to another.
+TEST_F(GatewayTest, SaysThatAnswersVaryWithTheOriginWhereOneIsAllowed) {
+  GatewayOptions options;
+  options.cors_origin = "http://a";
+  Start(std::move(options));
+  for (const net::HttpHeaders& headers :
+       {net::HttpHeaders{}, net::HttpHeaders{{"origin", "http://a"}},
+        net::HttpHeaders{{"origin", "http://b"}}}) {
+    for (const char* path : {"/v1/models", "/health", "/nowhere"}) {
+      EXPECT_EQ(Ask("GET", path, "", headers).headers.Get("vary"), "Origin") << path;
+    }
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, headers).headers.Get("vary"), "Origin");
+  }
+}
+
+TEST_F(GatewayTest, AnswersThatAnyOriginMayReadDoNotVary) {
+  GatewayOptions options;
+  options.cors_origin = "*";
+  Start(std::move(options));
+  const auto answer = Ask("GET", "/v1/models", "", {{"origin", "http://a"}});
+  EXPECT_EQ(answer.headers.Get("access-control-allow-origin"), "*");
+  EXPECT_FALSE(answer.headers.Has("vary"));
+}
+
 TEST(OpenApi, DescribesEveryRouteAndNoOther) {
   const auto document = ParseJson(kOpenApi);
   ASSERT_TRUE(document);
