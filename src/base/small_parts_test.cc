@@ -1,4 +1,4 @@
-// function_ref.h, clock.h, random.h, hash.h, histogram.h, result.h.
+// descriptor_limit.h, function_ref.h, clock.h, random.h, hash.h, histogram.h, result.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/descriptor_limit.h"
 #include "base/function_ref.h"
 #include "base/hash.h"
 #include "base/hex.h"
@@ -19,6 +20,17 @@ namespace {
 
 int Twice(int x) {
   return 2 * x;
+}
+
+TEST(DescriptorLimit, KeepsSomeThatAreNoClients) {
+  const std::pair<uint64_t, int> kCases[] = {{8, 4},           {20, 10},
+                                             {40, 24},         {64, 48},
+                                             {400, 300},       {1024, 768},
+                                             {21'024, 20'768}, {1 << 20, (1 << 20) - 256},
+                                             {0, INT32_MAX},   {UINT64_MAX, INT32_MAX}};
+  for (const auto& [limit, for_clients] : kCases) {
+    EXPECT_EQ(DescriptorsForClients(limit), for_clients) << limit;
+  }
 }
 
 TEST(FunctionRef, CallsLambdasFunctorsAndFunctions) {

@@ -1,5 +1,4 @@
 #include <arpa/inet.h>
-#include <sys/resource.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -13,6 +12,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "base/descriptor_limit.h"
 #include "base/key_file.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -389,6 +389,9 @@ void ShutDown(const ServeFlags& flags, gateway::Gateway& front, driver::EngineDr
   }
 }
 
+// A stream takes two.
+constexpr uint64_t kDescriptorsWanted = 2 * limits::kHttpConnectionsMax + 1024;
+
 Result<net::HttpServerOptions> ServerOptions(const ServeFlags& flags) {
   net::HttpServerOptions options;
   options.address = flags.host == "localhost" ? "127.0.0.1" : flags.host;
@@ -400,6 +403,7 @@ Result<net::HttpServerOptions> ServerOptions(const ServeFlags& flags) {
   if (!flags.ssl_certfile.empty()) {
     options.tls = net::TlsServerOptions{flags.ssl_certfile, flags.ssl_keyfile};
   }
+  options.limits.descriptors_max = DescriptorsForClients(RaiseDescriptorLimit(kDescriptorsWanted));
   return options;
 }
 
@@ -439,17 +443,6 @@ Status CleanNames(ServeFlags& flags) {
     name = ReplaceInvalidUtf8(name);
   }
   return {};
-}
-
-// A stream takes two descriptors, and most systems start programs with 1,024 and let them ask for
-// more.
-void RaiseDescriptorLimit() {
-  constexpr rlim_t kWanted = 2 * limits::kHttpConnectionsMax + 1024;
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kWanted) {
-    files.rlim_cur = std::min(kWanted, files.rlim_max);
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
 }
 
 // nohup(1) started us: the terminal's end isn't ours.
@@ -505,7 +498,6 @@ void RereadFleetFile(const ServeFlags& flags, Served& served) {
 }
 
 Status Serve(ServeFlags flags, const Program& program) {
-  RaiseDescriptorLimit();
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
   TRY(CleanNames(flags));
   TRY(RefuseTypedModel(flags));

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "net/event_loop_impl.h"
 #include "net/server_connection.h"
 #include "net/server_impl.h"
@@ -130,7 +131,14 @@ void HttpServer::Impl::Accept() {
 void HttpServer::Impl::OnAccepted(Socket socket) {
   error_code error;
   const tcp::endpoint peer = socket.remote_endpoint(error);
-  if (connections_.size() >= options.limits.connections_max) {
+  const bool no_descriptor = socket.native_handle() >= options.limits.descriptors_max;
+  if (no_descriptor && !std::exchange(told_of_descriptors_, true)) {
+    Log(LogLevel::kWarning,
+        "{} descriptors are open, and the rest is kept for others than clients: new connections "
+        "are closed as they come (ulimit -n)",
+        options.limits.descriptors_max);
+  }
+  if (no_descriptor || connections_.size() >= options.limits.connections_max) {
     refused_total.fetch_add(1, std::memory_order_relaxed);
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,9 +94,11 @@ struct HttpServerLimits {
   size_t body_bytes_max = limits::kHttpBodyBytesMax;
   size_t stream_buffer_bytes_max = limits::kStreamBufferBytesMax;
   size_t connections_max = limits::kHttpConnectionsMax;  // more are closed as they come
-  int head_timeout_ms = limits::kHttpHeadTimeoutMs;      // first byte to end of head
-  int body_timeout_ms = limits::kHttpBodyTimeoutMs;      // end of head to end of body
-  int idle_timeout_ms = limits::kHttpIdleTimeoutMs;      // between two requests
+  // So is one whose descriptor has this number or a higher one (base/descriptor_limit.h).
+  int descriptors_max = std::numeric_limits<int>::max();
+  int head_timeout_ms = limits::kHttpHeadTimeoutMs;  // first byte to end of head
+  int body_timeout_ms = limits::kHttpBodyTimeoutMs;  // end of head to end of body
+  int idle_timeout_ms = limits::kHttpIdleTimeoutMs;  // between two requests
   int write_stall_ms = limits::kHttpWriteStallTimeoutMs;
 };
 
@@ -112,7 +115,7 @@ struct HttpServerStats {
   size_t connections = 0;  // open now
   size_t requests = 0;     // being answered now
   uint64_t accepted_total = 0;
-  uint64_t refused_total = 0;  // over connections_max
+  uint64_t refused_total = 0;  // over connections_max or descriptors_max
   uint64_t faults_total = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <future>
 #include <mutex>
@@ -548,6 +549,28 @@ TEST_F(HttpServerTest, ClosesConnectionsOverTheBound) {
   RawSocket c = Connect();
   ASSERT_TRUE(c.Send(kGet));
   EXPECT_THAT(c.ReadResponse(), StartsWith("HTTP/1.1 200"));
+}
+
+// A descriptor's number tells how many are open, whoever has them.
+TEST_F(HttpServerTest, ClosesConnectionsThatWouldTakeTheLastDescriptors) {
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  Start({.descriptors_max = next + 10});
+  std::vector<RawSocket> clients;
+  while (clients.size() < 20 && server_->stats().refused_total == 0) {
+    clients.push_back(Connect());
+    ASSERT_TRUE(clients.back().Send(kGet));
+    clients.back().ReadResponse();
+  }
+  EXPECT_EQ(server_->stats().refused_total, 1u);
+  EXPECT_TRUE(clients.back().AtEnd());
+  EXPECT_GT(clients.size(), 2u);
+  EXPECT_LT(clients.size(), 10u);
+  clients.clear();
+  ASSERT_TRUE(Eventually(loop_, [this] { return server_->stats().connections == 0; }));
+  RawSocket again = Connect();
+  ASSERT_TRUE(again.Send(kGet));
+  EXPECT_THAT(again.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(HttpServerTest, DrainsInOrder) {

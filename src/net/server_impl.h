@@ -48,6 +48,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
   Acceptor acceptor_;
   std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections_;
+  bool told_of_descriptors_ = false;
   Timer accept_again_;
   Timer drain_deadline_;
   UniqueFunction<void()> on_drained_;
