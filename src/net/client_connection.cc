@@ -13,6 +13,14 @@ namespace {
 
 constexpr size_t kTunnelReadBytes = 4096;
 
+// That this process or its system has no descriptor or memory left for a socket, which nobody else
+// is to blame for.
+bool IsLackOfOurs(const error_code& error) {
+  return error == asio::error::no_descriptors ||
+         error == boost::system::errc::too_many_files_open_in_system ||
+         error == asio::error::no_buffer_space || error == asio::error::no_memory;
+}
+
 // The steps of Connect(), each continuing with the next.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
@@ -41,7 +49,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
         [self = shared_from_this()](const error_code& error,
                                     const tcp::resolver::results_type& found) {
           if (error) {
-            self->Failed("can't look up the host", error);
+            const error_code lack = self->LackNow();
+            self->Failed("can't look up the host", lack ? lack : error);
           } else {
             self->ConnectTo(found);
           }
@@ -49,26 +58,48 @@ class Connector : public std::enable_shared_from_this<Connector> {
   }
 
  private:
-  void ConnectTo(const tcp::resolver::results_type& found) {
-    if (connection_->closed) {
-      Failed("can't connect", asio::error::operation_aborted);
+  void ConnectTo(tcp::resolver::results_type found) {
+    found_ = std::move(found);
+    next_ = found_.begin();
+    ConnectToNext(asio::error::not_found);
+  }
+
+  // One address after the other; asio::async_connect would do so too, but tells no error of a
+  // socket that couldn't be made. `why_not`: of the address before.
+  void ConnectToNext(const error_code& why_not) {
+    if (connection_->closed || next_ == found_.end()) {
+      Failed("can't connect",
+             connection_->closed ? error_code(asio::error::operation_aborted) : why_not);
       return;
     }
-    asio::async_connect(
-        connection_->stream.socket(), found,
-        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
-          if (!error) {
-            self->connection_->stream.OnConnected();
-            self->connection_->stream.socket().set_option(tcp::no_delay(true), error);
-          }
-          if (error) {
-            self->Failed("can't connect", error);
-          } else if (self->maybe_proxy_ != nullptr && self->connection_->origin.tls) {
-            self->AskForTunnel();
-          } else {
-            self->ShakeHands();
-          }
-        });
+    const tcp::endpoint to = (next_++)->endpoint();
+    Socket& socket = connection_->stream.socket();
+    error_code error;
+    socket.close(error);
+    socket.open(to.protocol(), error);
+    if (error) {
+      asio::post(socket.get_executor(),
+                 [self = shared_from_this(), error] { self->OnConnected(error); });
+      return;
+    }
+    socket.async_connect(
+        to, [self = shared_from_this()](const error_code& failed) { self->OnConnected(failed); });
+  }
+
+  void OnConnected(error_code error) {
+    if (!error && !connection_->closed) {
+      connection_->stream.OnConnected();
+      connection_->stream.socket().set_option(tcp::no_delay(true), error);
+    }
+    if (connection_->closed || IsLackOfOurs(error)) {
+      Failed("can't connect", connection_->closed ? asio::error::operation_aborted : error);
+    } else if (error) {
+      ConnectToNext(error);
+    } else if (maybe_proxy_ != nullptr && connection_->origin.tls) {
+      AskForTunnel();
+    } else {
+      ShakeHands();
+    }
   }
 
   void AskForTunnel() {
@@ -162,11 +193,19 @@ class Connector : public std::enable_shared_from_this<Connector> {
                connection_->origin.ToString() + ": it speaks plain HTTP: use http://"));
   }
 
+  // Of a descriptor, right now: a look-up that had none for its own socket says "not found".
+  error_code LackNow() {
+    error_code error;
+    Socket(connection_->stream.socket().get_executor()).open(tcp::v4(), error);
+    return IsLackOfOurs(error) ? error : error_code();
+  }
+
   void Failed(std::string_view what, const error_code& error) {
     const std::string through =
         maybe_proxy_ == nullptr ? "" : " through the proxy " + maybe_proxy_->origin.ToString();
-    done_(Fail(Code::kUnavailable, connection_->origin.ToString() + through + ": " +
-                                       std::string(what) + ": " + ErrorText(error)));
+    done_(Fail(IsLackOfOurs(error) ? Code::kResourceExhausted : Code::kUnavailable,
+               connection_->origin.ToString() + through + ": " + std::string(what) + ": " +
+                   ErrorText(error)));
   }
 
   const std::shared_ptr<ClientConnection> connection_;
@@ -174,6 +213,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   asio::ssl::context* const tls_;
   const TlsClientOptions& tls_options_;
   UniqueFunction<void(Status)> done_;
+  tcp::resolver::results_type found_;
+  tcp::resolver::results_type::const_iterator next_;
   std::string tunnel_;  // the CONNECT
   HeadFinder finder_;
 };

@@ -48,7 +48,8 @@ class HttpResponseSink {
   // After the OnBody() calls of one read, unless OnDone() follows: nothing more has come yet.
   virtual void OnReadEnd() {}
   // Once, last. Ok: the response is complete. Otherwise kUnavailable (no connection could be
-  // made), kResourceExhausted (too many wait already, or none came free in time),
+  // made), kResourceExhausted (too many wait already, none came free in time, or we
+  // have no descriptor left for one),
   // kDeadlineExceeded, kUpstreamError (it closed early, or broke the protocol).
   virtual void OnDone(Status status) = 0;
 };

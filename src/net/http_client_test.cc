@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <functional>
 #include <future>
@@ -492,6 +493,21 @@ TEST_F(HttpClientTest, SaysWhyThereIsNoConnection) {
   EXPECT_EQ(late->done->error().code, Code::kResourceExhausted);
   EXPECT_THAT(late->done->error().detail, HasSubstr("came free in 30 ms"));
   loop_.Invoke([&] { EXPECT_FALSE(first->done); });
+}
+
+// The upstream isn't to blame for it.
+TEST_F(HttpClientTest, SaysThatWeHaveNoDescriptorLeft) {
+  RawListener upstream;
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const rlimit none = {3, files.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const auto lacking = Send(Request(upstream.port()));
+  const bool done = Done(lacking);
+  setrlimit(RLIMIT_NOFILE, &files);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(lacking->done->error().code, Code::kResourceExhausted);
+  EXPECT_THAT(lacking->done->error().detail, EndsWith("can't connect: Too many open files"));
 }
 
 TEST_F(HttpClientTest, LooksNamesUp) {

@@ -36,7 +36,8 @@ struct Reply {
   int status = 0;
   wire::HttpHeaders headers = {};
   std::string body = {};
-  Json document = {};  // of the body; null when it's none
+  Json document = {};   // of the body; null when it's none
+  bool unsent = false;  // we had no descriptor or connection for it: says nothing of the upstream
 };
 
 // Replies by what was asked ("GET /version"). At() of what was never asked is an empty Reply.

@@ -70,6 +70,7 @@ struct CallSequence::State {
         const bool maybe_tls = status.error().code == Code::kUpstreamError &&
                                !state_->target.origin.tls && reply_.status == 0 &&
                                state_->next == 0;
+        reply_.unsent = status.error().code == Code::kResourceExhausted;
         FailWith(status.error().detail + (maybe_tls ? " (if it speaks TLS, use https://)" : ""));
       } else if (Result<Json> document = ParseJson(reply_.body)) {
         reply_.document = *std::move(document);

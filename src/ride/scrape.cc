@@ -30,7 +30,9 @@ class Scraper::Sink final : public net::HttpResponseSink {
   }
   void OnDone(Status done) override {
     owner_.open_ = nullptr;
-    if (!done) {
+    if (!done && done.error().code == Code::kResourceExhausted) {
+      owner_.timer_.ArmMs(owner_.every_ms_);  // that we had nothing to ask with says nothing of it
+    } else if (!done) {
       owner_.Give(Fail(done.error()));
     } else if (status_ == 200) {
       owner_.Give(std::move(body_));

@@ -16,7 +16,8 @@ class Scraper {
  public:
   // The body of one answer. kUnsupported: the engine has no metrics (404, 405, 501); asked again
   // after a minute at the earliest. kPayloadTooLarge beyond kExpositionBytesMax; kUpstreamError for
-  // any other status; else the client's errors.
+  // any other status; else the client's errors, but for kResourceExhausted, which is
+  // our own lack: that scrape was none.
   using OnText = std::function<void(Result<std::string>)>;
 
   // `request` is sent as it is, apart from its time-outs (kScrapeTimeoutMs), at once and then

@@ -274,12 +274,7 @@ Status UpstreamDriver::Start() {
 
 // All of it while nothing is known or it was away; whether it would answer otherwise.
 void UpstreamDriver::StartProbe() {
-  bool known = false;
-  {
-    const std::lock_guard lock(mutex_);
-    known = up_;
-  }
-  if (known) {
+  if (IsUp()) {
     CheckHealth();
     return;
   }
@@ -327,6 +322,10 @@ void UpstreamDriver::OnHealth(const Replies& replies) {
   const Adapter& engine = *adapter();
   const std::string asked = "GET " + std::string(engine.health_path);
   const Reply& reply = replies.At(asked);
+  if (reply.unsent && IsUp()) {
+    probe_timer_->ArmMs(probe_every_ms());
+    return;
+  }
   if (reply.status != 200) {
     SetDown(reply.status == 0 ? reply.body : AnsweredInWords(asked, reply.status, key()));
     return;

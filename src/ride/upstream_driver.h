@@ -131,6 +131,10 @@ class UpstreamDriver final : public driver::EngineDriver,
   void CheckHealth();
   void OnHealth(const Replies& replies);
   void SetDown(std::string why);
+  bool IsUp() const {
+    const std::lock_guard lock(mutex_);
+    return up_;
+  }
   // Any thread: a request found nobody to connect to. No other goes there before a probe has.
   void OnUnreachable(std::string why);
   // With the mutex held. `why` names the upstream.

@@ -51,6 +51,16 @@ def eventually(condition, what, patience_s=PATIENCE_S):
     return value
 
 
+def files_limit(files_max):
+    """For a child, before it runs the program; None: as it is here."""
+
+    def limit():
+        if files_max:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+
+    return limit
+
+
 class Server(Serving):
     """Over the tiny model; killed at the end of a `with`, if it still runs."""
 
@@ -61,12 +71,8 @@ class Server(Serving):
         with open(template, "w", encoding="utf-8") as file:
             file.write(TEMPLATE)
 
-        def limit():
-            if files_max:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
-
         super().__init__(FAK, model, "--threads", "1", "--log-format", "json", "--served-model-name", "tiny",
-                         "--chat-template", template, *flags, before=limit, port=port)
+                         "--chat-template", template, *flags, before=files_limit(files_max), port=port)
 
     @property
     def port(self):
@@ -159,10 +165,10 @@ class Server(Serving):
 class Front(Server):
     """In front of upstreams, [NAME=][ENGINE+]URL each."""
 
-    def __init__(self, upstreams, *flags):
+    def __init__(self, upstreams, *flags, files_max=None):
         self._clients = []
         named = [word for upstream in upstreams for word in ("--upstream", upstream)]
-        Serving.__init__(self, FAK, "--log-format", "json", *named, *flags)
+        Serving.__init__(self, FAK, "--log-format", "json", *named, *flags, before=files_limit(files_max))
 
     def fleet(self):
         status, _, body = self.ask("GET", "/v1/fak/fleet")
