@@ -59,10 +59,10 @@ check(echoed.choices[0].logprobs.token_logprobs[0] is None, "the first token has
 # The lines of README.md, but for the address and the key.
 shown = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 lines = re.findall(r"^    >>> (.*)$", shown, re.M)
-check(len(lines) == 3, "README.md shows three lines of Python")
-typed = lines[1].replace("http://127.0.0.1:8000/v1", base_url).replace('"any"', repr(key))
+check(len(lines) == 2, "README.md shows two lines of Python")
+typed = lines[0].replace("http://127.0.0.1:8000/v1", base_url).replace('"any"', repr(key))
 names = {}
-exec(f"{lines[0]}\n{typed}\nanswer = {lines[2]}", names)
+exec(f"{typed}\nanswer = {lines[1]}", names)
 check(bool(names["answer"]), "they are answered")
 
 for name, call, kind in [
