@@ -495,14 +495,15 @@ TEST_F(HttpClientTest, SaysWhyThereIsNoConnection) {
   loop_.Invoke([&] { EXPECT_FALSE(first->done); });
 }
 
-// The upstream isn't to blame for it.
 TEST_F(HttpClientTest, SaysThatWeHaveNoDescriptorLeft) {
-  RawListener upstream;
+  if (test::kSanitized) {
+    GTEST_SKIP() << "the sanitizers need descriptors themselves, to look at memory";
+  }
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   const rlimit none = {3, files.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
-  const auto lacking = Send(Request(upstream.port()));
+  const auto lacking = Send(Request(1));
   const bool done = Done(lacking);
   setrlimit(RLIMIT_NOFILE, &files);
   ASSERT_TRUE(done);

@@ -32,6 +32,13 @@ namespace fak::net::test {
 
 inline constexpr int kPatienceS = 20;
 
+// Whether clang's address sanitizer is in.
+#ifdef __has_feature
+inline constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 class RawSocket {
  public:
   RawSocket() = default;
