@@ -396,7 +396,11 @@ void Dispatcher::Tick() {
   const int64_t now_ns = clock_.NowNs();
   const std::shared_ptr<const Replicas> replicas = roster_.Now();
   for (const auto& replica : replicas->list) {
-    if (const auto change = replica->TakeChange(now_ns)) {
+    const auto change = replica->TakeChange(now_ns);
+    if (rests_.load()) {
+      return;
+    }
+    if (change) {
       const bool well = change->now == ReplicaState::kHealthy;
       Log(well ? LogLevel::kInfo : LogLevel::kWarning, "upstream {}: {}, was {}{}{}",
           replica->name(), ReplicaStateName(change->now), ReplicaStateName(change->before),
@@ -463,7 +467,7 @@ bool Dispatcher::InPanic(int64_t now_ns) const {
 
 void Dispatcher::NotePanic(int64_t now_ns) {
   const bool panic = InPanic(now_ns);
-  if (std::exchange(panicked_, panic) == panic || !has_choice()) {
+  if (rests_.load() || std::exchange(panicked_, panic) == panic || !has_choice()) {
     return;
   }
   if (panic) {

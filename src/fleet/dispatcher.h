@@ -90,6 +90,9 @@ class Dispatcher {
   void Tick();
   // Nothing new is taken; `done` when the last request has ended.
   void Drain(std::function<void()> done);
+  // After that: the drivers are about to be told to drain, so what they say of themselves from here
+  // on is nothing of their engines'. Tick() does nothing any more.
+  void Rest() { rests_.store(true); }
   // Nothing is tried again, and what waits here ends.
   void Stop();
   // kNotFound: nobody is called that.
@@ -179,6 +182,7 @@ class Dispatcher {
   const Clock& clock_;
   RandomSource& random_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> rests_{false};
   std::atomic<size_t> queued_{0};  // size of the queue
   std::atomic<int64_t> pumps_{0};  // calls of Pump() that whoever is in it answers for
 

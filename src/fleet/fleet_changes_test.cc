@@ -184,5 +184,25 @@ TEST_F(FleetChangesTest, ANameIsOneReplicas) {
   EXPECT_EQ(late.error().code, Code::kUnavailable);
 }
 
+TEST_F(FleetChangesTest, BlamesNoReplicaForItsOwnEnd) {
+  Make(2);
+  const auto last = Ask("1");
+  testing::internal::CaptureStderr();
+  fleet_->Drain([] {});
+  a().SetReady(false);  // while something is open there, it is news
+  fleet_->Tick();
+  a().SetReady(true);
+  a().Answer();
+  for (int i = 0; i < 3; ++i) {
+    clock_.AdvanceMs(3'000);
+    fleet_->Tick();
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, ::testing::HasSubstr("upstream a: suspect"));
+  EXPECT_THAT(log, ::testing::Not(::testing::HasSubstr("down")));
+  EXPECT_THAT(log, ::testing::Not(::testing::HasSubstr("upstream b")));
+  EXPECT_THAT(log, ::testing::Not(::testing::HasSubstr("no upstream")));
+}
+
 }  // namespace
 }  // namespace fak::fleet

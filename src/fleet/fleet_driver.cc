@@ -209,6 +209,7 @@ void FleetDriver::Run() {
 
 void FleetDriver::Drain(std::function<void()> done) {
   dispatcher_.Drain([this, done = std::move(done)] {
+    dispatcher_.Rest();
     const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
     if (replicas->list.empty()) {
       done();

@@ -72,7 +72,10 @@ class ScriptedReplica final : public driver::EngineDriver,
     End(std::string(id), wire::Failed{{Code::kCancelled, "cancelled"}});
   }
   Status Start() override { return {}; }
-  void Drain(std::function<void()> done) override { done(); }
+  void Drain(std::function<void()> done) override {
+    SetReady(false);
+    done();
+  }
   void Stop() override {
     while (const auto open = TakeAny()) {
       open->sink->OnEvent(wire::Failed{{Code::kUnavailable, "stopped"}});
