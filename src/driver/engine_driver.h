@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hot_lines.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "driver/prepared.h"
@@ -88,6 +89,9 @@ class EventSink {
   // no other will come before that. For drivers that know.
   virtual void BeginBatch() noexcept {}
   virtual void EndBatch() noexcept {}
+  // Adds what the next event of a stream will touch, here and in what stands behind. For drivers of
+  // many streams, on the thread of the events.
+  virtual void ListHot(HotLines& lines) const noexcept { (void)lines; }
   // Which of several engines takes the request: before any event of it, on the thread of Admit(),
   // and again, on a thread of the driver, when the request goes to another one. Not called by an
   // engine that is the only one there can be.

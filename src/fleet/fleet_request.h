@@ -97,6 +97,10 @@ class Attempt final : public driver::EventSink {
   void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override;
   void EndBatch() noexcept override;
+  void ListHot(HotLines& lines) const noexcept override {
+    lines.AddObject(*this);
+    sink_.ListHot(lines);
+  }
   void AwaitRoom(std::function<void()> on_room) override;
 
   // Its driver refused it: nothing comes of it. What that says.

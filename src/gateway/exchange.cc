@@ -91,6 +91,13 @@ void Exchange::EndBatch() noexcept {
   WriteBytes();
 }
 
+void Exchange::ListHot(HotLines& lines) const noexcept {
+  lines.AddObject(*this);
+  lines.AddObject(turn_->stream);
+  lines.AddBuffer({bytes_.data(), bytes_.capacity()});
+  response_->ListHot(lines);
+}
+
 void Exchange::WriteBytes() {
   if (!bytes_.empty()) {
     response_->Write(bytes_);

@@ -41,6 +41,7 @@ class Exchange final : public driver::EventSink {
   void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { in_batch_ = true; }
   void EndBatch() noexcept override;
+  void ListHot(HotLines& lines) const noexcept override;
   void OnPlaced(const driver::Placement& placement) override;
   void AwaitRoom(std::function<void()> on_room) override;
   // Before it is admitted: the answer says in x-fak-route where it went and why.

@@ -27,6 +27,7 @@ class ToolStage final : public driver::EventSink {
   void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { next_->BeginBatch(); }
   void EndBatch() noexcept override { next_->EndBatch(); }
+  void ListHot(HotLines& lines) const noexcept override { next_->ListHot(lines); }
   void OnPlaced(const driver::Placement& placement) override { next_->OnPlaced(placement); }
   void AwaitRoom(std::function<void()> on_room) override { next_->AwaitRoom(std::move(on_room)); }
 

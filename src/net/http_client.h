@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hot_lines.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "net/event_loop.h"
@@ -47,6 +48,8 @@ class HttpResponseSink {
   virtual void OnBody(std::string_view bytes) = 0;
   // After the OnBody() calls of one read, unless OnDone() follows: nothing more has come yet.
   virtual void OnReadEnd() {}
+  // Adds what the next OnBody() will touch. Asked for now and then, as long as a body comes.
+  virtual void ListHot(HotLines& lines) const { (void)lines; }
   // Once, last. Ok: the response is complete. Otherwise kUnavailable (no connection could be
   // made), kResourceExhausted (too many wait already, none came free in time, or we
   // have no descriptor left for one),

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hot_lines.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/unique_function.h"
@@ -31,6 +32,8 @@ class ResponseWriter {
   ResponseWriter& operator=(const ResponseWriter&) = delete;
 
   EventLoop& loop() const;
+  // Adds what the next Write() will touch. On the loop.
+  void ListHot(HotLines& lines) const;
 
   void Send(HttpResponse response);
 

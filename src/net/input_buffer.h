@@ -16,6 +16,8 @@ class InputBuffer {
  public:
   std::string_view view() const { return {data_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
+  // All memory that it has, used or not.
+  std::string_view room() const { return {data_.get(), capacity_}; }
 
   // Room for at least `bytes` more; moves or grows what is there when it must.
   std::span<char> Prepare(size_t bytes) {

@@ -85,8 +85,8 @@ bool EndIsCounted() {
 
 }  // namespace
 
-PlainReadBuffer::PlainReadBuffer(asio::mutable_buffer to, Socket& socket)
-    : asio::mutable_buffer(to), state_(SocketParts::StateOf(socket)) {}
+PlainReadBuffer::PlainReadBuffer(asio::mutable_buffer to, Socket& socket, const HotLines* maybe_hot)
+    : asio::mutable_buffer(to), state_(SocketParts::StateOf(socket)), maybe_hot_(maybe_hot) {}
 
 bool PlainReadBuffer::SawBreak() const {
 #pragma GCC diagnostic push
@@ -95,6 +95,12 @@ bool PlainReadBuffer::SawBreak() const {
   const auto* operation = (const asio::detail::scheduler_operation*)state_;  // NOLINT
 #pragma GCC diagnostic pop
   return (OperationParts::EventsOf(*operation) & (EPOLLERR | EPOLLHUP)) != 0;
+}
+
+void PlainReadBuffer::Prefetch() const {
+  if (maybe_hot_ != nullptr) {
+    maybe_hot_->Prefetch();
+  }
 }
 
 bool AskForRest(Socket& socket) {
@@ -110,6 +116,7 @@ template <>
 reactor_op::status reactive_socket_recv_op_base<fak::net::PlainReadBuffer>::do_perform(
     reactor_op* base) {
   auto* const op = static_cast<reactive_socket_recv_op_base*>(base);
+  op->buffers_.Prefetch();
   const fak::net::Got got =
       fak::net::Receive(op->socket_, op->buffers_.data(), op->buffers_.size());
   if (got.bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {

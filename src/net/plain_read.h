@@ -1,6 +1,7 @@
 // Hot path: bench/e2e.
 #pragma once
 
+#include "base/hot_lines.h"
 #include "net/asio.h"
 
 // A read of a plain socket that knows when it has emptied it, so that the next one waits at once.
@@ -28,12 +29,15 @@ namespace fak::net {
 class PlainReadBuffer : public asio::mutable_buffer {
  public:
   // From a socket for which AskForRest() was called. `socket` may be moved, and closed, meanwhile.
-  PlainReadBuffer(asio::mutable_buffer to, Socket& socket);
+  // `maybe_hot` lives as long as the operation.
+  PlainReadBuffer(asio::mutable_buffer to, Socket& socket, const HotLines* maybe_hot);
   // Whether the event that came last for that socket told that the connection is broken.
   bool SawBreak() const;
+  void Prefetch() const;
 
  private:
   const asio::detail::epoll_reactor::descriptor_state* state_;
+  const HotLines* maybe_hot_;
 };
 
 // Has the kernel tell what is left. False where it doesn't do that, or not for an end too: the

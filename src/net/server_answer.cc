@@ -310,6 +310,12 @@ void ServerConnection::OnWrite(const error_code& error, size_t bytes) {
   MaybeDrained();
 }
 
+void ServerConnection::ListHot(HotLines& lines) const {
+  lines.AddObject(*this);
+  lines.AddBuffer({front_.data(), front_.capacity()});
+  lines.AddBuffer({back_.data(), back_.capacity()});
+}
+
 void ServerConnection::UpdateBuffered() {
   buffered_.store(front_.size() - front_at_ + back_.size(), std::memory_order_relaxed);
 }
@@ -392,6 +398,13 @@ void ResponseWriter::OnClientGone(UniqueFunction<void(const Error&)> on_gone) {
   OnLoop([on_gone = std::move(on_gone)](ServerConnection& connection, uint64_t exchange) mutable {
     connection.OnClientGone(exchange, std::move(on_gone));
   });
+}
+
+void ResponseWriter::ListHot(HotLines& lines) const {
+  if (loop().InLoop()) {
+    lines.AddObject(*this);
+    connection_->ListHot(lines);
+  }
 }
 
 size_t ResponseWriter::buffered_bytes() const {

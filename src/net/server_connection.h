@@ -40,6 +40,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Send(uint64_t exchange, const HttpResponse& response);
   void StartStream(uint64_t exchange, int status, HttpHeaders headers);
   void FlushHead(uint64_t exchange);
+  void ListHot(HotLines& lines) const;
   void Write(uint64_t exchange, std::string_view bytes);
   void End(uint64_t exchange, std::string_view bytes);
   void Abort(uint64_t exchange);

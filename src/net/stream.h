@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/hot_lines.h"
 #include "net/asio.h"
 #include "net/plain_read.h"
 
@@ -48,12 +49,15 @@ class Stream {
 #endif
   }
 
+  // maybe_hot: what the handler will touch, and keeps; fetched while the kernel copies.
   template <class Handler>
-  void AsyncRead(asio::mutable_buffer buffer, Handler&& handler) {
+  void AsyncRead(asio::mutable_buffer buffer, Handler&& handler,
+                 [[maybe_unused]] const HotLines* maybe_hot = nullptr) {
 #ifdef FAK_NET_READS_KNOW_REST
     if (knows_rest_ && !tls()) {
       Socket& plain = std::get<Socket>(stream_);
-      plain.async_read_some(PlainReadBuffer(buffer, plain), std::forward<Handler>(handler));
+      plain.async_read_some(PlainReadBuffer(buffer, plain, maybe_hot),
+                            std::forward<Handler>(handler));
       return;
     }
 #endif

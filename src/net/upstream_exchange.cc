@@ -1,6 +1,7 @@
 #include "net/upstream_exchange.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/clock.h"
@@ -167,7 +168,8 @@ void UpstreamExchange::MaybeRead() {
         if (connection == self->connection_) {
           self->OnRead(error, bytes);
         }
-      });
+      },
+      maybe_hot_.get());
 }
 
 void UpstreamExchange::OnRead(const error_code& error, size_t bytes) {
@@ -180,6 +182,7 @@ void UpstreamExchange::OnRead(const error_code& error, size_t bytes) {
   } else {
     SetStageDeadline(request_.timeouts.idle_ms);
     TakeBody();
+    ListHot();
   }
 }
 
@@ -275,6 +278,23 @@ void UpstreamExchange::TakeBody() {
   }
   Deliver([](HttpResponseSink& sink) { sink.OnReadEnd(); });
   MaybeRead();
+}
+
+// Buffers move while they grow, so the list is made anew each time twice as much has come.
+void UpstreamExchange::ListHot() {
+  constexpr uint64_t kReadsBefore = 4;  // errors, and answers that are whole, end before
+  ++body_reads_;
+  if (ended() || body_reads_ < kReadsBefore || !std::has_single_bit(body_reads_)) {
+    return;
+  }
+  if (maybe_hot_ == nullptr) {
+    maybe_hot_ = std::make_unique<HotLines>();
+  }
+  maybe_hot_->Clear();
+  maybe_hot_->AddObject(*this);
+  maybe_hot_->AddObject(*connection_);
+  maybe_hot_->AddBuffer(connection_->in.room());
+  sink_->ListHot(*maybe_hot_);
 }
 
 void UpstreamExchange::ConnectionLost(const error_code& error) {

@@ -45,6 +45,7 @@ class UpstreamExchange : public std::enable_shared_from_this<UpstreamExchange> {
   void OnReadEnd(const error_code& error);
   void TakeHead();
   void TakeBody();
+  void ListHot();
   // The connection ended before a response: sends again where that can't do harm.
   void ConnectionLost(const error_code& error);
   void Complete();
@@ -83,6 +84,9 @@ class UpstreamExchange : public std::enable_shared_from_this<UpstreamExchange> {
   int64_t total_deadline_ns_ = INT64_MAX;
   int64_t timer_due_ns_ = INT64_MAX;
   Timer timer_;
+
+  uint64_t body_reads_ = 0;
+  std::unique_ptr<HotLines> maybe_hot_;  // of what a read of the body touches, once some have come
 };
 
 }  // namespace fak::net

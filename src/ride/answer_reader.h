@@ -22,6 +22,8 @@ class AnswerReader {
  public:
   using Emit = FunctionRef<void(wire::Event&&)>;
 
+  static constexpr size_t kHotBytes = 128;  // of a reader, from its start: what is small and used
+
   virtual ~AnswerReader() = default;
   // Whether an answer may be a list of documents.
   virtual bool takes_lists() const { return false; }

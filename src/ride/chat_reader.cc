@@ -75,10 +75,7 @@ class ChatReader final : public AnswerReader {
 
   bool tells_text_by_place() const override { return streamed_; }
 
-  bool complete() const override {
-    return !finished_.empty() && std::all_of(finished_.begin(), finished_.end(),
-                                             [](const auto& choice) { return choice.second; });
-  }
+  bool complete() const override { return !finished_.empty() && open_ == 0; }
   size_t begun() const override { return finished_.size(); }
   std::string_view missing() const override { return "a finish reason"; }
 
@@ -93,7 +90,9 @@ class ChatReader final : public AnswerReader {
                       (said.is_number() ? said.Copy().number_text().substr(0, kShownBytes)
                                         : "of another kind than a number"));
     }
-    bool& finished = finished_[index];
+    const auto [choice_finished, began] = finished_.try_emplace(index, false);
+    bool& finished = choice_finished->second;
+    open_ += began ? 1 : 0;
     const JsonView delta = ObjectOf(said_delta);
     // The second is vLLM's and mlx-lm's name.
     const auto [reasoning_content, reasoning, content, tool_calls] =
@@ -114,6 +113,7 @@ class ChatReader final : public AnswerReader {
     const std::string_view reason = said_reason.string();
     if (!reason.empty() && !finished) {
       finished = true;
+      --open_;
       emit(wire::Finish{index, ReasonOf(reason), {}, {}});
     }
     return {};
@@ -136,6 +136,7 @@ class ChatReader final : public AnswerReader {
 
   const bool streamed_;
   std::map<int32_t, bool> finished_;  // by choice
+  size_t open_ = 0;                   // choices that have begun and not finished
 };
 
 class DocumentReader final : public AnswerReader {

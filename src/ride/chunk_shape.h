@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/hot_lines.h"
+
 namespace fak::ride {
 
 // What the chunks of one streamed answer have in common: all bytes but those of the text that each
@@ -18,6 +20,11 @@ class ChunkShape {
   void Learn(std::string_view raw, std::string_view text);
   // The text of a chunk of that shape; nullopt where it has another, or may have. A view of `raw`.
   std::optional<std::string_view> TextOf(std::string_view raw);
+  // What TextOf() touches.
+  void ListHot(HotLines& lines) const {
+    lines.AddObject(*this);
+    lines.AddBuffer(raw_);
+  }
 
  private:
   std::string raw_;

@@ -45,6 +45,12 @@ class Relay {
   // Around the Feed()s of what came in one read.
   void BeginBatch() { sink_->BeginBatch(); }
   void EndBatch() { sink_->EndBatch(); }
+  void ListHot(HotLines& lines) const {
+    lines.AddObject(*this);
+    lines.Add(reader_.get(), AnswerReader::kHotBytes);
+    shape_.ListHot(lines);
+    sink_->ListHot(lines);
+  }
   bool ended() const { return ended_; }
   bool succeeded() const { return succeeded_; }
   // Whether all of the answer has come, so that Break() would be no error.

@@ -27,6 +27,11 @@ class RequestMeter final : public driver::EventSink {
   void OnEvent(wire::Event&& event) noexcept override;
   void BeginBatch() noexcept override { sink_->BeginBatch(); }
   void EndBatch() noexcept override { sink_->EndBatch(); }
+  void ListHot(HotLines& lines) const noexcept override {
+    lines.AddObject(*this);
+    lines.Add(last_ns_.data(), last_ns_.size() * sizeof(int64_t));
+    sink_->ListHot(lines);
+  }
   void AwaitRoom(std::function<void()> on_room) override { sink_->AwaitRoom(std::move(on_room)); }
 
  private:

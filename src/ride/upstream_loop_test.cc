@@ -27,12 +27,18 @@ class BatchSink final : public driver::EventSink {
     }
   }
   void BeginBatch() noexcept override { ++begun_; }
+  void ListHot(HotLines& lines) const noexcept override {
+    lines_above_.store(lines.lines());
+    ++listed_;
+  }
 
   net::EventLoop& loop_;
   bool on_loop_ = true;
-  int raw_ = 0;
+  std::atomic<int> raw_{0};
   int begun_ = 0;
   std::atomic<bool> ended_{false};
+  mutable std::atomic<int> listed_{0};
+  mutable std::atomic<size_t> lines_above_{0};
 };
 
 TEST(UpstreamLoop, KeepsRequestsOnTheLoopThatItWasGivenAndLeavesItBehind) {
@@ -60,6 +66,25 @@ TEST(UpstreamLoop, KeepsRequestsOnTheLoopThatItWasGivenAndLeavesItBehind) {
   bool alive = false;
   loop.Invoke([&alive] { alive = true; });
   EXPECT_TRUE(alive);
+}
+
+// After 4 reads of its body, and each time that as many again have come.
+TEST(UpstreamLoop, ListsWhatTheNextPieceOfALongStreamTouches) {
+  Upstream upstream;
+  upstream.Hold(kChat, test::kBegun);
+  net::EventLoop loop;
+  loop.Start("requests");
+  const auto driver = Start(upstream.url(), "openai", {}, {.maybe_request_loop = &loop});
+  const auto sink = std::make_shared<BatchSink>(loop);
+  ASSERT_TRUE(driver->Admit(MakePrepared("{}", true), sink));
+  for (int came = 1; came <= 20; ++came) {
+    ASSERT_TRUE(Eventually([&] { return sink->raw_.load() == came; })) << came;
+    EXPECT_LE(sink->listed_.load(), came < 4 ? 0 : came < 8 ? 1 : came < 16 ? 2 : 3) << came;
+    upstream.Continue(test::kBegun.body);
+  }
+  EXPECT_GE(sink->listed_.load(), 2);
+  EXPECT_GE(sink->lines_above_.load(), 20u) << "of the exchange, the request, the relay";
+  driver->Stop();
 }
 
 }  // namespace

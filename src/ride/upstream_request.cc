@@ -18,6 +18,10 @@ class UpstreamRequest::Sink final : public net::HttpResponseSink {
   void OnHead(int status, net::HttpHeaders headers) override { request_->OnHead(status, headers); }
   void OnBody(std::string_view bytes) override { request_->OnBody(bytes); }
   void OnReadEnd() override { request_->OnReadEnd(); }
+  void ListHot(HotLines& lines) const override {
+    lines.AddObject(*this);
+    request_->ListHot(lines);
+  }
   void OnDone(Status status) override { request_->OnDone(std::move(status)); }
 
  private:
@@ -110,6 +114,13 @@ void UpstreamRequest::OnBody(std::string_view bytes) {
 void UpstreamRequest::OnReadEnd() {
   if (std::exchange(in_batch_, false)) {
     relay_->EndBatch();
+  }
+}
+
+void UpstreamRequest::ListHot(HotLines& lines) const {
+  lines.AddObject(*this);
+  if (!left_) {
+    relay_->ListHot(lines);
   }
 }
 

@@ -43,6 +43,7 @@ class UpstreamRequest : public std::enable_shared_from_this<UpstreamRequest> {
   void OnHead(int status, const net::HttpHeaders& headers);
   void OnBody(std::string_view bytes);
   void OnReadEnd();
+  void ListHot(HotLines& lines) const;
   void OnDone(Status status);
   // What a header of the engine's router says, fit for a log; empty: nothing.
   std::string SaidBy(std::string_view header, const net::HttpHeaders& headers) const;
