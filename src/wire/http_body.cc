@@ -14,6 +14,10 @@ tl::unexpected<Error> BadChunk(std::string_view what) {
   return Fail(Code::kInvalidArgument, "chunked body: " + std::string(what));
 }
 
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t';
+}
+
 }  // namespace
 
 HttpBodyDecoder::HttpBodyDecoder(HttpFraming framing, uint64_t length, uint64_t bytes_max)
@@ -108,11 +112,17 @@ Status HttpBodyDecoder::TakeByte(char c) {
         state_ = State::kSizeLf;
         return {};
       }
-      if (c == ';') {
-        state_ = State::kExtension;
+      if (c == ';' || IsBlank(c)) {
+        state_ = c == ';' ? State::kExtension : State::kSizeBlank;
         return TakeExtra(c);
       }
       return TakeSizeDigit(c);
+    case State::kSizeBlank:
+      if (c != ';' && !IsBlank(c)) {
+        return BadChunk("a blank behind a size, and no extension");
+      }
+      state_ = c == ';' ? State::kExtension : State::kSizeBlank;
+      return TakeExtra(c);
     case State::kExtension:
       if (c == '\r') {
         state_ = State::kSizeLf;

@@ -22,10 +22,11 @@ enum class HttpFraming : uint8_t {
 // Takes the framing off one message body. Feed() may be called with any cut of the bytes.
 //
 // Strict where leniency lets two parsers disagree (request smuggling): a chunk size is 1 to 16 hex
-// digits that fit 63 bits, lines end with CR LF only, extensions and trailers must be visible
-// ASCII (both are dropped; together they may take limits::kHttpHeadBytesMax bytes).
-// Errors are kInvalidArgument, or kPayloadTooLarge beyond `bytes_max` of content; the connection
-// is useless after either. Holds no body bytes. Not thread-safe.
+// digits that fit 63 bits, blanks follow it only where an extension does (RFC 9112 7.1.1), lines
+// end with CR LF only, extensions and trailers must be visible ASCII (all of that is dropped;
+// together it may take limits::kHttpHeadBytesMax bytes). Errors are kInvalidArgument, or
+// kPayloadTooLarge beyond `bytes_max` of content; the connection is useless after either. Holds no
+// body bytes. Not thread-safe.
 class HttpBodyDecoder {
  public:
   // No body.
@@ -47,6 +48,7 @@ class HttpBodyDecoder {
   enum class State : uint8_t {
     kSizeFirst,  // first digit of a chunk size
     kSize,
+    kSizeBlank,  // before the ";" of an extension
     kExtension,
     kSizeLf,
     kChunk,  // also the whole body of kLength and kUntilClose

@@ -50,6 +50,20 @@ TEST(HttpBodyDecoder, TakesChunksApartAtEveryCut) {
   }
 }
 
+// RFC 9112 7.1.1: nobody should write them, and everybody must take them.
+TEST(HttpBodyDecoder, TakesBlanksBeforeAnExtension) {
+  for (const std::string_view line :
+       {"5 ;a=b", "5\t;a", "5 \t ; a = b", "5;a ; b", "05  ;a=\"; \""}) {
+    const std::string bytes = std::string(line) + "\r\nhello\r\n0 ;x\r\n\r\nGET /";
+    for (size_t step = 1; step <= bytes.size(); ++step) {
+      const Decoded out = Decode(Chunked(), bytes, step);
+      EXPECT_EQ(out.error, "") << line;
+      EXPECT_EQ(out.content, "hello") << line;
+      EXPECT_EQ(out.rest, "GET /") << line;
+    }
+  }
+}
+
 TEST(HttpBodyDecoder, StopsBehindALength) {
   for (size_t step = 1; step <= 8; ++step) {
     const Decoded out = Decode(HttpBodyDecoder(HttpFraming::kLength, 4), "abcdGET", step);
@@ -90,6 +104,9 @@ TEST(HttpBodyDecoder, RefusesShapesThatParsersReadDifferently) {
       "-1\r\n",                          //
       " 5\r\nhello\r\n",                 // blank before
       "5 \r\nhello\r\n",                 // blank behind
+      "5\t\r\nhello\r\n",                //
+      "5 5;a\r\nhello\r\n",              //
+      "5 \n;a\r\nhello\r\n",             //
       "5\nhello\n",                      // bare LF
       "5\r\r\nhello\r\n",                // bare CR
       "5;a\nb\r\nhello\r\n",             // bare LF in an extension
@@ -118,6 +135,8 @@ TEST(HttpBodyDecoder, BoundsContentAndExtras) {
   EXPECT_NE(Decode(HttpBodyDecoder(HttpFraming::kUntilClose, 0, 2), "abc", 99).error, "");
   const std::string extension = "1;" + std::string(limits::kHttpHeadBytesMax, 'x') + "\r\n";
   EXPECT_NE(Decode(Chunked(), extension, 4096).error, "");
+  const std::string blanks = "1" + std::string(limits::kHttpHeadBytesMax + 1, ' ') + ";\r\n";
+  EXPECT_NE(Decode(Chunked(), blanks, 4096).error, "");
   std::string many;  // more than the bound in all, and little beside what they come with
   for (size_t i = 0; i < limits::kHttpHeadBytesMax; ++i) {
     many += "5;s=1\r\nhello\r\n";
