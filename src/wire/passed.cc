@@ -145,6 +145,10 @@ void PassedStream::Encode(const Event& event, std::string& out) {
   }
   if (const auto* raw = std::get_if<RawChunk>(&event)) {
     failure_sent_ = failure_sent_ || raw->type == "response.failed";
+    if (surface_ == Surface::kResponses) {
+      last_ = raw->json;
+      ++passed_;
+    }
     AppendSseEvent(out, raw->type, raw->json);
   } else if (std::holds_alternative<Done>(event)) {
     ended_ = true;
@@ -168,9 +172,18 @@ void PassedStream::Encode(const Event& event, std::string& out) {
     JsonWriter json(data);
     json.BeginObject().Key("type").String("error");
     json.Key("code").String(CodeName(failed->error.code));
-    json.Key("message").String(failed->error.detail).Key("param").Null().EndObject();
+    json.Key("message").String(failed->error.detail).Key("param").Null();
+    json.Key("sequence_number").Int(NextSequenceNumber()).EndObject();
     AppendSseEvent(out, "error", data);
   }
+}
+
+// One more than that of the last event; where it has none, as many as came.
+int64_t PassedStream::NextSequenceNumber() const {
+  const Json last = ParseJson(last_).value_or(Json());
+  const Json* number = last.Find("sequence_number");
+  const auto said = number != nullptr && number->is_number() ? number->AsInt() : std::nullopt;
+  return said && *said >= 0 && *said < INT64_MAX ? *said + 1 : passed_;
 }
 
 std::string ErrorBody(Surface surface, const Error& error, int status,

@@ -32,7 +32,12 @@ class PassedStream {
   bool ended() const { return ended_; }
 
  private:
+  int64_t NextSequenceNumber() const;
+
   const Surface surface_;
+  // Of kResponses: what numbers our own event, after the upstream's.
+  std::string last_;           // its last event
+  int64_t passed_ = 0;         // its events
   bool failure_sent_ = false;  // the upstream's own response.failed
   bool ended_ = false;
 };

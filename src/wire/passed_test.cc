@@ -12,6 +12,7 @@
 namespace fak::wire {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 std::string Stream(Surface surface, std::initializer_list<Event> events) {
@@ -42,6 +43,29 @@ TEST(PassedStream, EndsAFailureInTheDialectOfTheSurface) {
               HasSubstr("event: error\ndata: {\"type\":\"error\",\"code\":\"unavailable\""));
   EXPECT_EQ(Stream(Surface::kResponses, {RawChunk{"{}", "response.failed"}, failed}),
             "event: response.failed\ndata: {}\n\n");
+}
+
+TEST(PassedStream, NumbersAFailureOfAResponseAfterItsEvents) {
+  const Failed failed{{Code::kUnavailable, "gone"}};
+  const auto last = [&failed](std::initializer_list<std::string_view> events) {
+    PassedStream stream(Surface::kResponses);
+    std::string out;
+    for (const std::string_view event : events) {
+      stream.Encode(RawChunk{std::string(event), "response.x"}, out);
+    }
+    out.clear();
+    stream.Encode(failed, out);
+    return out;
+  };
+  EXPECT_THAT(last({}), EndsWith("\"param\":null,\"sequence_number\":0}\n\n"));
+  EXPECT_THAT(last({R"({"sequence_number":0})", R"({"sequence_number":7,"delta":"a"})"}),
+              EndsWith("\"sequence_number\":8}\n\n"));
+  // Where the engine has none, or nonsense: as many as came.
+  for (const std::string_view odd :
+       {"{}", R"({"sequence_number":-1})", R"({"sequence_number":"x"})",
+        R"({"sequence_number":9223372036854775807})", "[]"}) {
+    EXPECT_THAT(last({"{}", odd}), EndsWith("\"sequence_number\":2}\n\n")) << odd;
+  }
 }
 
 TEST(DecodePassedRequest, ReadsNoMoreThanItNeeds) {
