@@ -1,6 +1,7 @@
 #include "wire/openai_decode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -79,6 +80,11 @@ void ReadLogitBias(Fields& fields, SamplingParams& sampling) {
     const std::optional<int32_t> token = number ? TokenIdOf(*number) : std::nullopt;
     if (!token || !value.is_number()) {
       fields.Fail("logit_bias", "must map token ids to numbers");
+      return;
+    }
+    if (std::abs(value.number()) > sampling_ranges::kFloatMax) {
+      fields.Fail("logit_bias", "must map token ids to numbers that a float has, not " +
+                                    std::string(value.number_text()));
       return;
     }
     const double clamped = std::clamp(value.number(), -100.0, 100.0);
