@@ -34,7 +34,7 @@ class Member:
 
     kind = "ridden"
     ends_well = False  # after SIGTERM it ends what it has
-    start_s = 600  # on a busy machine, which may hold all of us still for a while
+    start_s = 1800  # on a busy machine, which may hold all of us still for a while
     costly = False  # to start
 
     def __init__(self, label, folder, fak):
