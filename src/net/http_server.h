@@ -143,9 +143,9 @@ class HttpServer {
   uint16_t port() const;
   bool tls() const;
 
-  // Any thread. Stops accepting, closes idle connections, lets open requests finish (with
-  // "Connection: close") and calls `on_drained` on the loop when the last has; after
-  // `timeout_ms` it cuts what is left first. Once.
+  // Any thread. Stops accepting, closes connections without a whole head, refuses (503) what lacks
+  // its body, lets requests in hand finish (with "Connection: close") and calls `on_drained` on the
+  // loop when the last has; after `timeout_ms` it cuts what is left first. Once.
   void Drain(int64_t timeout_ms, UniqueFunction<void()> on_drained);
 
   // Any thread.

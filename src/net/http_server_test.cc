@@ -573,48 +573,6 @@ TEST_F(HttpServerTest, ClosesConnectionsThatWouldTakeTheLastDescriptors) {
   EXPECT_THAT(again.ReadResponse(), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(HttpServerTest, DrainsInOrder) {
-  Writer writer;
-  handler_.on_request = [&writer](HttpRequest&&, Writer response) { writer = std::move(response); };
-  Start();
-  RawSocket idle = Connect();
-  RawSocket open = Connect();
-  ASSERT_TRUE(open.Send(kGet));
-  ASSERT_TRUE(
-      Eventually(loop_, [&] { return writer != nullptr && server_->stats().connections == 2; }));
-  std::promise<void> drained;
-  server_->Drain(60'000, [&drained] { drained.set_value(); });
-  EXPECT_TRUE(idle.AtEnd());
-  EXPECT_FALSE(RawSocket::Connect(server_->port()).is_open());
-  auto done = drained.get_future();
-  EXPECT_EQ(done.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-  writer->Send({200, {}, "last"});
-  const std::string response = open.ReadAll();
-  EXPECT_THAT(response, HasSubstr("Connection: close\r\n"));
-  EXPECT_THAT(response, EndsWith("last"));
-  open.Close();
-  done.get();
-  loop_.Invoke([&writer] { writer.reset(); });
-}
-
-TEST_F(HttpServerTest, CutsWhatDrainingCannotWaitFor) {
-  std::promise<Error> gone;
-  Writer writer;
-  handler_.on_request = [&](HttpRequest&&, Writer response) {
-    response->OnClientGone([&gone](const Error& error) { gone.set_value(error); });
-    writer = std::move(response);
-  };
-  Start();
-  RawSocket socket = Connect();
-  ASSERT_TRUE(socket.Send(kGet));
-  ASSERT_TRUE(Eventually(loop_, [&writer] { return writer != nullptr; }));
-  std::promise<void> drained;
-  server_->Drain(20, [&drained] { drained.set_value(); });
-  EXPECT_EQ(gone.get_future().get().code, Code::kUnavailable);
-  drained.get_future().get();
-  loop_.Invoke([&writer] { writer.reset(); });
-}
-
 TEST_F(HttpServerTest, StoppingTellsOpenRequests) {
   std::promise<Error> gone;
   Writer writer;

@@ -15,6 +15,8 @@ constexpr size_t kBodyReadBytes = 32 * 1024;
 // A client that only says how much will come gets no more memory than this for it; who sends half
 // of this gets the rest.
 constexpr uint64_t kBodyReserveBytes = 1024 * 1024;
+// limits::kHttpLingerMs, once the server drains: nobody's process is to wait for the other's end.
+constexpr int kDrainLingerMs = 500;
 
 std::string PeerText(const tcp::endpoint& peer) {
   const std::string address = peer.address().to_string();
@@ -72,10 +74,18 @@ void ServerConnection::RefusePlainHttp() {
 }
 
 void ServerConnection::Drain() {
-  if (state_ == State::kIdle && in_.size() == 0) {
-    Close(/*reset=*/false);
-  } else {
-    keep_alive_ = false;
+  keep_alive_ = false;
+  switch (state_) {
+    case State::kHandshake:
+    case State::kIdle:
+    case State::kHead: Close(/*reset=*/false); break;
+    case State::kBody:
+      Fault(503, {Code::kUnavailable, "the server is shutting down", "", 0, 1});
+      MaybeRead();
+      break;
+    case State::kLingering: SetReadDeadline(kDrainLingerMs); break;
+    case State::kAnswering:
+    case State::kClosed: break;
   }
 }
 
@@ -325,7 +335,7 @@ void ServerConnection::Linger() {
     return;
   }
   state_ = State::kLingering;
-  SetReadDeadline(limits::kHttpLingerMs);
+  SetReadDeadline(server_->draining ? kDrainLingerMs : limits::kHttpLingerMs);
   in_.Consume(in_.size());
   error_code ignored;
   if (stream_.tls()) {

@@ -30,7 +30,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
                    const tcp::endpoint& peer);
 
   void Start();
-  // The server drains: closes when nothing is being asked, else after the answer.
+  // The server drains: closes without a whole head, refuses without a whole body, or answers first.
   void Drain();
   // Ends it. The callback of a request that was open is called before this returns.
   void CloseNow(const Error& why);
