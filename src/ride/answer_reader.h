@@ -27,6 +27,9 @@ class AnswerReader {
   virtual ~AnswerReader() = default;
   // Whether an answer may be a list of documents.
   virtual bool takes_lists() const { return false; }
+  // Whether an event may come now, as its wire orders them. Before Take(), and before a client sees
+  // it: one that ends a stream too early must not reach one.
+  [[nodiscard]] virtual Status CheckPlace(const AnswerDocument&) const { return {}; }
   // What an event or answer says. An error ends the answer with it.
   [[nodiscard]] virtual Status Take(const AnswerDocument& document, Emit emit) = 0;
   // A document that only carries usage, which a client that didn't ask for it must not see.
@@ -36,17 +39,26 @@ class AnswerReader {
   virtual bool tells_text_by_place() const { return false; }
   // Whether everything that began has ended as this wire says. If not, the answer was cut.
   virtual bool complete() const = 0;
+  // Whether the event that this wire has last was taken: whatever follows is no part of the answer.
+  virtual bool ended() const { return false; }
   // Choices that began, finished or not.
   virtual size_t begun() const { return 1; }
   // What is missing when it isn't complete, for the error.
   virtual std::string_view missing() const = 0;
 };
 
+// What a reader's CheckPlace() says of an event that came too early, too late or twice.
+inline Status OutOfOrder(const std::string& what) {
+  return Fail(Code::kUpstreamError, "the upstream's stream is out of order: " + what);
+}
+
 // OpenAI's chat and completions: complete when every choice that began has a finish reason.
 std::unique_ptr<AnswerReader> MakeChatReader(bool streamed);
-// Anthropic's messages: complete with a stop reason and, in a stream, message_stop.
+// Anthropic's messages: complete with a stop reason and, in a stream, message_stop. In order: it
+// begins with message_start; content comes between that and the stop reason, message_stop after it.
 std::unique_ptr<AnswerReader> MakeMessagesReader(bool streamed);
-// OpenAI's responses: complete with response.completed or response.incomplete.
+// OpenAI's responses: complete with response.completed or response.incomplete. In order: it begins
+// with response.created (.queued, .in_progress), or with a last event that has all of the output.
 std::unique_ptr<AnswerReader> MakeResponsesReader(bool streamed);
 // SGLang's own generate: complete when every choice that began has a finish reason.
 std::unique_ptr<AnswerReader> MakeGenerateReader();

@@ -24,6 +24,24 @@ class MessagesReader final : public AnswerReader {
  public:
   explicit MessagesReader(bool streamed) : streamed_(streamed) {}
 
+  Status CheckPlace(const AnswerDocument& answer) const override {
+    const std::string_view type = answer.type.string();
+    const bool content = type == "content_block_start" || type == "content_block_delta";
+    const bool ordered = content || type == "content_block_stop" || type == "message_delta" ||
+                         type == "message_stop";
+    if (!streamed_ || (type != "message_start" && !ordered)) {
+      return {};
+    }
+    if (ordered != started_) {
+      return OutOfOrder(std::string(type) + (started_ ? " twice" : " before message_start"));
+    }
+    if (content && finished_) {
+      return OutOfOrder(std::string(type) + " after the stop reason");
+    }
+    return type == "message_stop" && !finished_ ? OutOfOrder("message_stop before a stop reason")
+                                                : Status();
+  }
+
   Status Take(const AnswerDocument& answer, Emit emit) override {
     const JsonView& document = answer.whole;
     if (!streamed_) {
@@ -31,6 +49,7 @@ class MessagesReader final : public AnswerReader {
     }
     const std::string_view type = answer.type.string();
     if (type == "message_start") {
+      started_ = true;
       TakeUsage(ObjectAt(ObjectAt(document, "message"), "usage"));
     } else if (type == "content_block_start") {
       const JsonView block = ObjectAt(document, "content_block");
@@ -50,6 +69,7 @@ class MessagesReader final : public AnswerReader {
   }
 
   bool complete() const override { return finished_ && (stopped_ || !streamed_); }
+  bool ended() const override { return stopped_; }
   std::string_view missing() const override { return finished_ ? "message_stop" : "a stop reason"; }
 
  private:
@@ -127,6 +147,7 @@ class MessagesReader final : public AnswerReader {
   const bool streamed_;
   wire::Usage usage_;
   int32_t tools_ = 0;
+  bool started_ = false;
   bool finished_ = false;
   bool stopped_ = false;
 };

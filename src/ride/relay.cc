@@ -114,6 +114,10 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
   }
   std::string name = EventName(type, document);
   const bool nameless = name.empty();
+  if (const Status placed = reader_->CheckPlace(document); !placed) {
+    Fail(placed.error());
+    return;
+  }
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
   if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
     const bool tells_error = name == "response.failed";
@@ -136,6 +140,8 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
     Fail(taken.error());
   }
 }
+  } else if (reader_->ended()) {
+    Conclude();
 
 void Relay::Finish() {
   if (ended_) {

@@ -317,6 +317,87 @@ TEST(Relay, TakesAWholeMessage) {
   EXPECT_EQ(events->text_, "hi");
   EXPECT_EQ(events->usage_->prompt_tokens, 3);
   EXPECT_TRUE(
+// The events of those names, in that order.
+std::string Events(std::initializer_list<std::string_view> names) {
+  std::string stream;
+  for (const std::string_view name : names) {
+    const std::string_view rest =
+        name == "message_delta"                ? R"(,"delta":{"stop_reason":"end_turn"})"
+        : name == "response.output_text.delta" ? R"(,"delta":"a")"
+        : name == "response.created"           ? R"(,"response":{"status":"in_progress"})"
+        : name.starts_with("response.")        ? R"(,"response":{"status":"completed"})"
+        : name == "content_block_delta"        ? R"(,"delta":{"type":"text_delta","text":"a"})"
+                                               : "";
+    stream += "data: {\"type\":\"" + std::string(name) + "\"" + std::string(rest) + "}\n\n";
+  }
+  return stream;
+}
+
+TEST(Relay, MessagesAreWholeInOrderOnly) {
+  struct Case {
+    std::initializer_list<std::string_view> events;
+    std::string_view wrong;
+    size_t passed;  // of the events
+  };
+  const Case kCases[] = {
+      {{"message_stop"}, "message_stop before message_start", 0},
+      {{"ping", "message_delta", "message_stop"}, "message_delta before message_start", 1},
+      {{"content_block_delta"}, "content_block_delta before message_start", 0},
+      {{"message_start", "message_stop", "message_delta"}, "message_stop before a stop reason", 1},
+      {{"message_start", "message_start"}, "message_start twice", 1},
+      {{"message_start", "message_delta", "content_block_delta", "message_stop"},
+       "content_block_delta after the stop reason",
+       2},
+  };
+  for (const auto& [events, wrong, passed] : kCases) {
+    const auto got = RelayOn(wire::Surface::kMessages, Events(events), 0);
+    ASSERT_TRUE(got->error_) << wrong;
+    EXPECT_THAT(got->error_->detail, HasSubstr(wrong));
+    EXPECT_EQ(got->raw_.size(), passed) << wrong;
+    EXPECT_EQ(got->ends_, 1) << wrong;
+  }
+  // Nothing behind the end is passed on, and none of it undoes the answer.
+  for (const std::string_view behind : {"content_block_delta", "message_stop", "error"}) {
+    const auto got = RelayOn(wire::Surface::kMessages,
+                             Events({"ping", "message_start", "content_block_delta",
+                                     "message_delta", "message_stop", behind}),
+                             0);
+    EXPECT_FALSE(got->error_) << behind;
+    EXPECT_EQ(got->raw_.size(), 5u) << behind;
+    EXPECT_EQ(got->ends_, 1) << behind;
+  }
+}
+
+TEST(Relay, ResponsesAreWholeInOrderOnly) {
+  struct Case {
+    std::initializer_list<std::string_view> events;
+    std::string_view wrong;
+  };
+  const Case kCases[] = {
+      {{"response.completed"}, "response.completed before response.created"},
+      {{"response.incomplete", "response.created"}, "response.incomplete before"},
+      {{"response.output_text.delta", "response.completed"}, "delta before response.created"},
+  };
+  for (const auto& [events, wrong] : kCases) {
+    const auto got = RelayOn(wire::Surface::kResponses, Events(events), 0);
+    ASSERT_TRUE(got->error_) << wrong;
+    EXPECT_THAT(got->error_->detail, HasSubstr(wrong));
+    EXPECT_TRUE(got->raw_.empty()) << wrong;
+  }
+  EXPECT_THAT(
+      RelayOn(wire::Surface::kResponses,
+              Events({"response.created"}) + "data: {\"type\":\"response.completed\"}\n\n", 0)
+          ->error_->detail,
+      HasSubstr("response.completed without a status"));
+  const auto got = RelayOn(wire::Surface::kResponses,
+                           Events({"response.created", "response.output_text.delta",
+                                   "response.completed", "response.output_text.delta"}),
+                           0);
+  EXPECT_FALSE(got->error_);
+  EXPECT_EQ(got->text_, "a");
+  EXPECT_EQ(got->raw_.size(), 3u);
+}
+
       RelayOn(wire::Surface::kMessages, R"({"type":"message","content":[]})", 0, false)->error_);
 }
 

@@ -1,4 +1,5 @@
 #include "base/limits.h"
+#include "base/printable.h"
 #include "ride/answer_reader.h"
 #include "ride/json_reads.h"
 #include "ride/upstream_error.h"
@@ -7,9 +8,35 @@
 namespace fak::ride {
 namespace {
 
+bool IsBegin(std::string_view type) {
+  return type == "response.created" || type == "response.queued" || type == "response.in_progress";
+}
+
+// response.failed, the third, is an error wherever it comes.
+bool IsEnd(std::string_view type) {
+  return type == "response.completed" || type == "response.incomplete";
+}
+
 class ResponsesReader final : public AnswerReader {
  public:
   explicit ResponsesReader(bool streamed) : streamed_(streamed) {}
+
+  Status CheckPlace(const AnswerDocument& answer) const override {
+    const std::string_view type = answer.type.string();
+    if (!streamed_ || !type.starts_with("response.") || type == "response.failed") {
+      return {};
+    }
+    const JsonView response = ObjectAt(answer.whole, "response");
+    // llama.cpp was seen to send the last event alone, with all of the answer.
+    const bool alone = IsEnd(type) && !ArrayAt(response, "output").empty();
+    if (!begun_ && !IsBegin(type) && !alone) {
+      constexpr size_t kShown = 64;
+      return OutOfOrder(Printable(type.substr(0, kShown)) + " before response.created");
+    }
+    return IsEnd(type) && StringAt(response, "status").empty()
+               ? OutOfOrder(std::string(type) + " without a status")
+               : Status();
+  }
 
   Status Take(const AnswerDocument& answer, Emit emit) override {
     const JsonView& document = answer.whole;
@@ -26,16 +53,17 @@ class ResponsesReader final : public AnswerReader {
       TRY(StartItem(ObjectAt(document, "item"), emit));
     } else if (type == "response.function_call_arguments.delta" && tools_ > 0) {
       emit(wire::ToolCallDelta{0, tools_ - 1, "", "", StringAt(document, "delta")});
-    } else if (type == "response.completed" || type == "response.incomplete" ||
-               type == "response.failed") {
-      // vLLM and llama.cpp may send this event alone: its text has not been seen then.
+    } else if (IsEnd(type) || type == "response.failed") {
+      // Where it comes alone its text has not been seen.
       TRY(TakeResponse(ObjectAt(document, "response"), !text_seen_, emit));
     }
+    begun_ = begun_ || IsBegin(type);
     text_seen_ = text_seen_ || type == "response.output_text.delta";
     return {};
   }
 
   bool complete() const override { return finished_; }
+  bool ended() const override { return streamed_ && finished_; }
   std::string_view missing() const override { return "response.completed"; }
 
  private:
@@ -99,6 +127,7 @@ class ResponsesReader final : public AnswerReader {
   }
 
   const bool streamed_;
+  bool begun_ = false;
   bool text_seen_ = false;
   bool finished_ = false;
   int32_t tools_ = 0;

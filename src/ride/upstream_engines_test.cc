@@ -174,6 +174,7 @@ TEST_P(Engines, LoseTheConnectionOfAClientThatLeaves) {
   upstream.Hold("POST /v1/messages",
                 {200,
                  {{"content-type", "text/event-stream"}},
+                 "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n"
                  "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"
                  "\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"});
   EXPECT_EQ(driver->capabilities()->cancel_stops_engine, GetParam().stops);
