@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/printable.h"
 #include "ride/json_reads.h"
 #include "ride/upstream_error.h"
 
@@ -46,8 +47,8 @@ void Relay::Feed(std::string_view bytes) {
     return;
   }
   // Until an event comes this may be no stream: a plain document, which says what went wrong.
-  if (!has_event_ && body_.size() + bytes.size() <= limits::kUpstreamErrorBytesMax) {
-    body_ += bytes;
+  if (!has_event_) {
+    body_ += bytes.substr(0, limits::kUpstreamErrorBytesMax - body_.size());
   }
   const Status fed =
       splitter_.Feed(bytes, [this](const wire::SseEvent& event) { TakeEvent(event); });
@@ -96,7 +97,8 @@ bool Relay::TakeOfShape(std::string_view raw) {
 void Relay::TakeWhole() {
   const Result<Json> document = ParseJson(body_);
   if (!document) {
-    Fail({Code::kUpstreamError, "the upstream's answer is no JSON: " + document.error().detail});
+    Fail({Code::kUpstreamError,
+          "the upstream's answer is no JSON: " + document.error().detail + WhatCame()});
     return;
   }
   TakeDocument(*document, body_, {});
@@ -112,12 +114,12 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
     Fail(ErrorUnder200(whole.Copy(), raw, options_.key));
     return;
   }
-  std::string name = EventName(type, document);
-  const bool nameless = name.empty();
   if (const Status placed = reader_->CheckPlace(document); !placed) {
     Fail(placed.error());
     return;
   }
+  std::string name = EventName(type, document);
+  const bool nameless = name.empty();
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
   if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
     const bool tells_error = name == "response.failed";
@@ -138,10 +140,24 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
   }
   if (!taken) {
     Fail(taken.error());
-  }
-}
   } else if (reader_->ended()) {
     Conclude();
+  }
+}
+
+std::string Relay::WhatCame() const {
+  constexpr size_t kTypeShown = 80;
+  constexpr size_t kBodyShown = 200;
+  // Without the key before it is cut: a cut one is found no more.
+  const std::string body = WithoutKey(body_, options_.key);
+  const std::string start = Printable(std::string_view(body).substr(0, kBodyShown));
+  const std::string said =
+      maybe_odd_type_ == nullptr
+          ? std::string(UsualType())
+          : Printable(WithoutKey(*maybe_odd_type_, options_.key).substr(0, kTypeShown));
+  const std::string type = said.empty() ? "no Content-Type" : "Content-Type " + said;
+  return " (" + type + (start.empty() ? ", and nothing in it)" : ": " + start + ")");
+}
 
 void Relay::Finish() {
   if (ended_) {
@@ -152,6 +168,8 @@ void Relay::Finish() {
     if (const auto document = has_event_ ? Json() : ParseJson(body_).value_or(Json());
         IsErrorDocument(AnswerDocument(document))) {
       Fail(ErrorUnder200(document, body_, options_.key));
+    } else if (!has_event_) {
+      Fail({Code::kUpstreamError, "the upstream answered with no stream of events" + WhatCame()});
     }
   } else {
     TakeWhole();

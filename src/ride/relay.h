@@ -32,6 +32,12 @@ class Relay {
   };
   Relay(std::shared_ptr<driver::EventSink> sink, const Options& options);
 
+  // What the head says that the body is, for an error. Before Feed().
+  void SetContentType(std::string_view type) {
+    if (!type.starts_with(UsualType())) {
+      maybe_odd_type_ = std::make_unique<const std::string>(type);
+    }
+  }
   void Feed(std::string_view bytes);
   // The response is complete.
   void Finish();
@@ -64,6 +70,11 @@ class Relay {
   bool TakeOfShape(std::string_view raw);
   void TakeDocument(const JsonView& whole, std::string_view raw, std::string_view type);
   void TakeWhole();
+  std::string_view UsualType() const {
+    return options_.streamed ? "text/event-stream" : "application/json";
+  }
+  // " (Content-Type text/html: <!doctype ...)": what came instead of an answer.
+  std::string WhatCame() const;
   // Nothing more is to come.
   void Conclude();
   void Succeed();
@@ -74,6 +85,7 @@ class Relay {
   wire::SseSplitter splitter_;
   ChunkShape shape_;
   int32_t shape_choice_ = 0;
+  std::unique_ptr<const std::string> maybe_odd_type_;  // null: the usual one
   std::string body_;  // of a whole answer; of a stream, what came before its first event
   bool has_event_ = false;
   bool ended_ = false;

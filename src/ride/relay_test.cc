@@ -151,7 +151,29 @@ TEST(Relay, APlainErrorInsteadOfAStreamKeepsItsWords) {
     EXPECT_EQ(got->ends_, 1);
   }
   EXPECT_THAT(RelayOn(wire::Surface::kChat, R"({"choices":[]})", 3)->error_->detail,
-              HasSubstr("ended without"));
+              HasSubstr("no stream of events"));
+}
+
+TEST(Relay, SaysWhatCameInsteadOfAnAnswer) {
+  const auto says = [](bool streamed, std::string_view type, std::string_view body) {
+    auto collector = std::make_shared<Collector>();
+    Relay relay(collector, {.streamed = streamed, .key = "sesame"});
+    relay.SetContentType(type);
+    relay.Feed(body);
+    relay.Finish();
+    return collector->error_->detail;
+  };
+  for (const bool streamed : {true, false}) {
+    EXPECT_THAT(says(streamed, "text/html", "<h1>Sign in,\x1b[1m\n sesame</h1>"),
+                HasSubstr("(Content-Type text/html: <h1>Sign in,\\x1B[1m\\x0A [redacted]</h1>)"));
+    EXPECT_THAT(says(streamed, "", ""), HasSubstr("(no Content-Type, and nothing in it)"));
+    // More than is kept of it.
+    const std::string long_one = says(streamed, std::string(9000, 't'), std::string(100'000, 'b'));
+    EXPECT_THAT(long_one, HasSubstr("tttt: bbbb"));
+    EXPECT_LT(long_one.size(), 500u);
+  }
+  EXPECT_THAT(says(true, "application/json", R"({"choices":[{"finish_reason":"stop"}]})"),
+              HasSubstr("no stream of events (Content-Type application/json: {\"choices\":"));
 }
 
 TEST(Relay, WhatBreaksAfterTheAnswerIsWholeTakesNothingBack) {
@@ -295,28 +317,6 @@ TEST(Relay, MessagesThatEndBeforeTheirStopAreAnError) {
   }
 }
 
-TEST(Relay, AnErrorEventEndsMessages) {
-  const auto events = RelayOn(
-      wire::Surface::kMessages,
-      "event: error\n"
-      "data: "
-      "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"full\"}}\n\n",
-      0);
-  ASSERT_TRUE(events->error_);
-  EXPECT_EQ(events->error_->code, Code::kUnavailable);
-  EXPECT_TRUE(events->raw_.empty());
-}
-
-TEST(Relay, TakesAWholeMessage) {
-  const auto events =
-      RelayOn(wire::Surface::kMessages,
-              R"({"type":"message","content":[{"type":"text","text":"hi"}],)"
-              R"("stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}})",
-              0, false);
-  EXPECT_FALSE(events->error_);
-  EXPECT_EQ(events->text_, "hi");
-  EXPECT_EQ(events->usage_->prompt_tokens, 3);
-  EXPECT_TRUE(
 // The events of those names, in that order.
 std::string Events(std::initializer_list<std::string_view> names) {
   std::string stream;
@@ -398,6 +398,28 @@ TEST(Relay, ResponsesAreWholeInOrderOnly) {
   EXPECT_EQ(got->raw_.size(), 3u);
 }
 
+TEST(Relay, AnErrorEventEndsMessages) {
+  const auto events = RelayOn(
+      wire::Surface::kMessages,
+      "event: error\n"
+      "data: "
+      "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"full\"}}\n\n",
+      0);
+  ASSERT_TRUE(events->error_);
+  EXPECT_EQ(events->error_->code, Code::kUnavailable);
+  EXPECT_TRUE(events->raw_.empty());
+}
+
+TEST(Relay, TakesAWholeMessage) {
+  const auto events =
+      RelayOn(wire::Surface::kMessages,
+              R"({"type":"message","content":[{"type":"text","text":"hi"}],)"
+              R"("stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}})",
+              0, false);
+  EXPECT_FALSE(events->error_);
+  EXPECT_EQ(events->text_, "hi");
+  EXPECT_EQ(events->usage_->prompt_tokens, 3);
+  EXPECT_TRUE(
       RelayOn(wire::Surface::kMessages, R"({"type":"message","content":[]})", 0, false)->error_);
 }
 

@@ -56,6 +56,7 @@ void UpstreamRequest::OnHead(int status, const net::HttpHeaders& headers) {
   if (after && *after <= std::numeric_limits<int>::max()) {
     retry_after_s_ = static_cast<int>(*after);
   }
+  relay_->SetContentType(headers.Get("content-type").value_or(""));
   net::HttpHeaders kept;
   for (const std::string_view name : adapter_.kept_headers) {
     if (const auto value = headers.Get(name)) {
