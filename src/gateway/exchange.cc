@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/spare_buffer.h"
 #include "gateway/http_status.h"
 
 namespace fak::gateway {
@@ -75,7 +76,7 @@ void Exchange::OnEvent(wire::Event&& event) noexcept {
     end_.served_by = std::move(headers->served_by);
     return;
   }
-  if (turn_->stream) {
+  if (stream_ || passed_) {
     OnStreamEvent(event);
   } else {
     OnWholeEvent(event);
@@ -93,26 +94,25 @@ void Exchange::EndBatch() noexcept {
 
 void Exchange::ListHot(HotLines& lines) const noexcept {
   lines.AddObject(*this);
-  lines.AddObject(turn_->stream);
-  lines.AddBuffer({bytes_.data(), bytes_.capacity()});
   response_->ListHot(lines);
 }
 
 void Exchange::WriteBytes() {
   if (!bytes_.empty()) {
     response_->Write(bytes_);
-    bytes_.clear();
   }
+  GiveSpare(bytes_);
 }
 
 // Behind what is in bytes_; whether it was the last.
 bool Exchange::Encode(const wire::Event& event) {
-  if (passed_) {
-    passed_->Encode(event, bytes_);
-    return passed_->ended();
+  TakeSpare(bytes_);
+  if (stream_) {
+    stream_->Encode(event, bytes_);
+    return stream_->ended();
   }
-  stream_->Encode(event, bytes_);
-  return stream_->ended();
+  passed_->Encode(event, bytes_);
+  return passed_->ended();
 }
 
 void Exchange::OnStreamEvent(const wire::Event& event) {

@@ -66,7 +66,7 @@ class Exchange final : public driver::EventSink {
   std::optional<wire::OpenAiStream> stream_;
   std::optional<wire::PassedStream> passed_;  // instead, on the other surfaces
   std::optional<wire::OpenAiWhole> whole_;
-  std::string bytes_;  // of one event, or of a batch so far; kept for its memory
+  std::string bytes_;  // of one event, or of a batch so far
   bool in_batch_ = false;
   bool started_ = false;
   bool shows_route_ = false;

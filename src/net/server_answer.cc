@@ -4,14 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "base/spare_buffer.h"
 #include "base/strings.h"
 #include "net/server_connection.h"
 
 namespace fak::net {
 namespace {
-
-// A buffer that once was larger than this isn't kept for the next write.
-constexpr size_t kKeptBufferBytes = 16 * 1024;
 
 bool IsServersOwn(std::string_view name) {
   constexpr std::array<std::string_view, 5> kOwn = {"Content-Length", "Transfer-Encoding",
@@ -82,6 +80,7 @@ bool ServerConnection::AddBody(std::string_view bytes) {
                /*reset=*/true);
     return false;
   }
+  TakeSpare(back_);
   SendHeldHead();
   if (head_only_) {
     return true;  // a HEAD request gets the head alone
@@ -265,10 +264,7 @@ bool ServerConnection::WriteAtOnce() {
 
 void ServerConnection::DropFront() {
   front_at_ = 0;
-  front_.clear();
-  if (front_.capacity() > kKeptBufferBytes) {
-    front_ = std::string();
-  }
+  GiveSpare(front_);
 }
 
 void ServerConnection::WriteSome() {
@@ -312,8 +308,6 @@ void ServerConnection::OnWrite(const error_code& error, size_t bytes) {
 
 void ServerConnection::ListHot(HotLines& lines) const {
   lines.AddObject(*this);
-  lines.AddBuffer({front_.data(), front_.capacity()});
-  lines.AddBuffer({back_.data(), back_.capacity()});
 }
 
 void ServerConnection::UpdateBuffered() {

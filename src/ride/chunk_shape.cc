@@ -1,6 +1,8 @@
 #include "ride/chunk_shape.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 #include "base/utf8.h"
 
@@ -9,17 +11,45 @@ namespace {
 
 constexpr size_t kShapeBytesMax = 4096;
 
+constexpr uint64_t Each(uint8_t byte) {
+  return byte * (UINT64_MAX / 0xFF);
+}
+
+// The high bit of some byte, if any of them is below `bound` (0x80 at most); else 0. Source: the
+// "hasless" of S. E. Anderson's Bit Twiddling Hacks.
+constexpr uint64_t AnyBelow(uint64_t bytes, uint8_t bound) {
+  return (bytes - Each(bound)) & ~bytes & Each(0x80);
+}
+
+constexpr uint64_t AnyIs(uint64_t bytes, char c) {
+  return AnyBelow(bytes ^ Each(static_cast<uint8_t>(c)), 1);
+}
+
+// Of eight bytes of a string.
+constexpr bool AnyNeedsEscape(uint64_t bytes) {
+  return (AnyBelow(bytes, ' ') | AnyIs(bytes, '"') | AnyIs(bytes, '\\')) != 0;
+}
+
 // Whether it stands for itself between quotes.
 bool IsPlain(std::string_view text) {
-  bool ascii = true;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || c == '"' || c == '\\') {
+  constexpr size_t kStep = sizeof(uint64_t);
+  uint64_t seen = 0;
+  size_t at = 0;
+  for (; at + kStep <= text.size(); at += kStep) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, text.data() + at, kStep);
+    if (AnyNeedsEscape(bytes)) {
       return false;
     }
-    ascii = ascii && byte < 0x80;
+    seen |= bytes;
   }
-  return ascii || ValidUtf8Prefix(text) == text.size();
+  uint64_t rest = Each(' ');
+  for (; at < text.size(); ++at) {
+    rest = rest << 8 | static_cast<uint8_t>(text[at]);
+  }
+  seen |= rest;
+  return !AnyNeedsEscape(rest) &&
+         ((seen & Each(0x80)) == 0 || ValidUtf8Prefix(text) == text.size());
 }
 
 }  // namespace

@@ -37,6 +37,23 @@ TEST(ChunkShape, LeavesWhatMayBeAnotherDocumentToTheParser) {
   }
 }
 
+// At every place in texts of every length, beside what is looked at with it.
+TEST(ChunkShape, SeesEveryByteThatNeedsAnEscapeOrIsNoText) {
+  for (size_t size = 1; size <= 20; ++size) {
+    for (size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        ChunkShape shape;
+        shape.Learn(kFirst, " to");
+        std::string text(size, at % 2 == 0 ? '!' : '~');
+        text[at] = static_cast<char>(byte);
+        const bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+        const std::string raw = R"({"id":"x","choices":[{"delta":{"content":")" + text + R"("}}]})";
+        ASSERT_EQ(shape.TextOf(raw).has_value(), plain) << size << " " << at << " " << byte;
+      }
+    }
+  }
+}
+
 TEST(ChunkShape, LearnsNothingWhereTheTextsPlaceIsInDoubt) {
   for (const auto& [raw, text] : {
            std::pair<std::string_view, std::string_view>{R"({"a":"x","content":"x"})", "x"},

@@ -54,16 +54,22 @@ void RequestMeter::TokenCame(int32_t choice) {
     return;
   }
   const int64_t now_ns = clock_.NowNs();
-  if (last_ns_.size() <= at) {
-    last_ns_.resize(at + 1);
-  }
-  if (last_ns_[at] != 0) {
-    emitter_->Observe(metrics::Latency::kInterToken, Seconds(now_ns - last_ns_[at]));
+  int64_t& last_ns = LastOf(at);
+  if (last_ns != 0) {
+    emitter_->Observe(metrics::Latency::kInterToken, Seconds(now_ns - last_ns));
   } else if (first_ns_ == 0) {
     first_ns_ = now_ns;
     emitter_->Observe(metrics::Latency::kTimeToFirstToken, Seconds(now_ns - arrival_ns_));
   }
-  last_ns_[at] = now_ns;
+  last_ns = now_ns;
+}
+
+int64_t& RequestMeter::LastOf(size_t choice) {
+  if (choice == 0) {
+    return last_ns_;
+  }
+  others_last_ns_.resize(std::max(others_last_ns_.size(), choice));
+  return others_last_ns_[choice - 1];
 }
 
 void RequestMeter::CountEnded() {
@@ -83,7 +89,7 @@ void RequestMeter::CountEnded() {
     }
     times.tokens = choices_ == 1 ? usage_->completion_tokens : 0;
     if (first_ns_ != 0 && choices_ == 1 && usage_->completion_tokens > 1) {
-      times.per_token_s = Seconds(last_ns_.front() - first_ns_) / (usage_->completion_tokens - 1);
+      times.per_token_s = Seconds(last_ns_ - first_ns_) / (usage_->completion_tokens - 1);
       emitter_->Observe(metrics::Latency::kTimePerOutputToken, *times.per_token_s);
     }
   }

@@ -29,13 +29,13 @@ class RequestMeter final : public driver::EventSink {
   void EndBatch() noexcept override { sink_->EndBatch(); }
   void ListHot(HotLines& lines) const noexcept override {
     lines.AddObject(*this);
-    lines.Add(last_ns_.data(), last_ns_.size() * sizeof(int64_t));
     sink_->ListHot(lines);
   }
   void AwaitRoom(std::function<void()> on_room) override { sink_->AwaitRoom(std::move(on_room)); }
 
  private:
   void TokenCame(int32_t choice);
+  int64_t& LastOf(size_t choice);
   void CountEnded();
   void CountFailed(const Error& error);
   void End();
@@ -47,9 +47,10 @@ class RequestMeter final : public driver::EventSink {
   const size_t choices_;  // that were asked for
   const int64_t arrival_ns_;
   std::function<void()> on_end_;
-  int64_t first_ns_ = 0;          // 0: no token yet
-  std::vector<int64_t> last_ns_;  // of each choice; 0: none yet
-  bool broken_off_ = false;       // by the engine, under a finish reason
+  int64_t first_ns_ = 0;                 // 0: no token yet
+  int64_t last_ns_ = 0;                  // of the first choice; 0: none yet
+  std::vector<int64_t> others_last_ns_;  // of each choice behind it
+  bool broken_off_ = false;              // by the engine, under a finish reason
   std::optional<wire::Usage> usage_;
 };
 
