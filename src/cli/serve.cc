@@ -674,6 +674,9 @@ std::function<ExitStatus()> AddServe(Program& program) {
       "  hash = \"sha256:2bb80d53...\"                     64 hex digits\n"
       "  weight = 2.0                                    her share (default: 1.0)\n"
       "  max-concurrency = 8                             open at once (default: as many as come)\n"
+      "  max-streams = 4                                 of these, streamed\n"
+      "  requests-per-minute = 60\n"
+      "  tokens-per-minute = 100000                      of prompts and answers\n"
       "  admin = true                                    may call /v1/fak/... (default: false)");
   verb->parse_complete_callback([verb, flags] {
     flags->model_was_typed = verb->get_option("--model")->count() > 0;

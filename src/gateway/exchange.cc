@@ -42,8 +42,11 @@ Exchange::Exchange(std::shared_ptr<const wire::Turn> turn, wire::AnswerHead head
 net::HttpHeaders Exchange::Headers(std::string_view content_type) const {
   net::HttpHeaders headers = headers_;
   headers.Add("content-type", std::string(content_type));
+  // The limits of a key go before those of the account behind it.
   for (const auto& [name, value] : upstream_headers_) {
-    headers.Add(name, value);
+    if (!headers_.Has(name)) {
+      headers.Add(name, value);
+    }
   }
   if (shows_route_ && !end_.worker.empty()) {
     std::string route = end_.worker + (end_.route.empty() ? "" : "; " + end_.route);
@@ -66,10 +69,16 @@ void Exchange::OnEvent(wire::Event&& event) noexcept {
     end_.usage.prompt_tokens = started->prompt_tokens;
   } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
     broken_off_ = broken_off_ || finish->reason == wire::FinishReason::kError;
-  } else if (const auto* text = std::get_if<wire::TextDelta>(&event);
-             text != nullptr && !text->tokens.empty()) {
-    end_.usage.completion_tokens =
-        std::max(0, end_.usage.completion_tokens) + static_cast<int32_t>(text->tokens.size());
+  } else if (const auto* text = std::get_if<wire::TextDelta>(&event)) {
+    end_.text_bytes += static_cast<int64_t>(text->text.size());
+    if (!text->tokens.empty()) {
+      end_.usage.completion_tokens =
+          std::max(0, end_.usage.completion_tokens) + static_cast<int32_t>(text->tokens.size());
+    }
+  } else if (const auto* reasoning = std::get_if<wire::ReasoningDelta>(&event)) {
+    end_.text_bytes += static_cast<int64_t>(reasoning->text.size());
+  } else if (const auto* tool_call = std::get_if<wire::ToolCallDelta>(&event)) {
+    end_.text_bytes += static_cast<int64_t>(tool_call->arguments.size());
   }
   if (auto* headers = std::get_if<wire::UpstreamHeaders>(&event)) {
     upstream_headers_ = std::move(headers->headers);

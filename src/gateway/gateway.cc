@@ -112,15 +112,10 @@ Gateway::Gateway(GatewayOptions options, driver::EngineDriver& driver, metrics::
       started_s_(clock.WallNs() / kNsPerSecond),
       own_name_(RandomId(random, "fak-")),
       large_bodies_(options_.large_bodies_bytes_max),
+      limits_(options_.keys.Tenants(), clock),
       work_(options_.prepare_threads, limits::kPrepareQueueMax),
       large_work_(options_.prepare_threads, limits::kPrepareQueueMax,
-                  WorkQueue::Priority::kBehind) {
-  for (const Tenant& tenant : options_.keys.Tenants()) {
-    if (tenant.max_concurrency > 0) {
-      may_open_.try_emplace(tenant.name, static_cast<size_t>(tenant.max_concurrency));
-    }
-  }
-}
+                  WorkQueue::Priority::kBehind) {}
 
 Gateway::~Gateway() {
   work_.Stop();
@@ -247,6 +242,11 @@ net::HttpHeaders Gateway::HeadersOf(const Call& call) const {
   net::HttpHeaders headers = {{"x-request-id", call.context.shown_id}};
   if (!call.context.traceparent.empty()) {
     headers.Add("traceparent", call.context.traceparent);
+  }
+  if (call.limited) {
+    for (const auto& [name, value] : limits_.HeadersFor(call.context.tenant)) {
+      headers.Add(name, value);
+    }
   }
   if (!options_.cors_origin.empty() && options_.cors_origin != "*") {
     headers.Add("vary", "Origin");  // what a cache keeps of one site isn't another's answer
@@ -562,22 +562,6 @@ void Gateway::ApplyTemplate(std::shared_ptr<Call> call) {
   Pass(std::move(call), wire::Surface::kTemplate);
 }
 
-std::optional<Error> Gateway::CountOpen(Call& call) {
-  const Tenant& tenant = call.context.tenant;
-  const auto bounded = may_open_.find(tenant.name);
-  if (bounded == may_open_.end()) {
-    return std::nullopt;
-  }
-  call.counted = bounded->second.Take(1);
-  if (call.counted != nullptr) {
-    return std::nullopt;
-  }
-  return Error{Code::kRateLimited,
-               tenant.name + " has as many requests open as it may: " +
-                   std::to_string(tenant.max_concurrency),
-               "", 0, 1};
-}
-
 Result<std::shared_ptr<const driver::Prepared>> Gateway::MakeReady(
     Call& call, std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document) {
   TRY(CheckModel(turn->model));
@@ -600,8 +584,8 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, decoded.error());
     return;
   }
-  if (const std::optional<Error> full = CountOpen(*call)) {
-    Refuse(*call, *full);
+  if (const std::optional<Error> over = BeginShare(*call, decoded->stream)) {
+    Refuse(*call, *over);
     return;
   }
   decoded->model = ShownModel(decoded->model);
@@ -620,6 +604,10 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
     Refuse(*call, prepared.error());
     return;
   }
+  if (const std::optional<Error> over = ReserveTokens(*call, **prepared)) {
+    Refuse(*call, *over);
+    return;
+  }
   call->generates = true;
   const bool chat = turn->surface == wire::Surface::kChat;
   wire::AnswerHead head{(chat ? "chatcmpl-" : "cmpl-") + call->context.shown_id, call->model,
@@ -627,7 +615,7 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
   auto exchange =
       std::make_shared<Exchange>(turn, std::move(head), HeadersOf(*call), call->context.shown_id,
                                  call->response, clock_, [this, call](const ExchangeEnd& end) {
-                                   call->counted = nullptr;
+                                   EndShare(*call, end);
                                    LogAccess(*call, end);
                                  });
   if (MaySeeRoutes(*call)) {

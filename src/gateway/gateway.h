@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "gateway/exchange.h"
 #include "gateway/keys.h"
 #include "gateway/prepare.h"
+#include "gateway/rate_limits.h"
 #include "gateway/work_queue.h"
 #include "metrics/serving.h"
 #include "net/http_server.h"
@@ -75,8 +75,9 @@ class Gateway final : public net::HttpHandler {
     std::string model;       // for the access log
     bool generates = false;  // it has tokens to tell of
     std::shared_ptr<const void> held =
-        {};  // of the budget for large bodies, until its document has it
-    std::shared_ptr<const void> counted = {};  // among its tenant's open requests, until it ends
+        {};                // of the budget for large bodies, until its document has it
+    bool limited = false;  // its tenant's limits are told with the answer
+    std::shared_ptr<RateLimits::Share> share = {};  // of these; null: there are none, or it ended
   };
 
  public:
@@ -178,8 +179,11 @@ class Gateway final : public net::HttpHandler {
   Result<std::shared_ptr<const driver::Prepared>> MakeReady(Call& call,
                                                             std::shared_ptr<const wire::Turn> turn,
                                                             std::shared_ptr<const Json> document);
-  // Where its tenant has as many requests open as it may: the error. Else it is one of them.
-  std::optional<Error> CountOpen(Call& call);
+  // In limits.cc. It takes its share of what its tenant may use, and gives back what it didn't. The
+  // errors are those of a request that is over a limit.
+  std::optional<Error> BeginShare(Call& call, bool streams);
+  std::optional<Error> ReserveTokens(Call& call, const driver::Prepared& prepared);
+  static void EndShare(Call& call, const ExchangeEnd& end);
   void Generate(std::shared_ptr<Call> call, Result<wire::Turn> turn,
                 std::shared_ptr<const Json> document);
 
@@ -192,7 +196,7 @@ class Gateway final : public net::HttpHandler {
   const int64_t started_s_;
   const std::string own_name_;  // in Via
   ByteBudget large_bodies_;
-  std::map<std::string, ByteBudget, std::less<>> may_open_;  // by tenants that are bounded
+  RateLimits limits_;
   std::atomic<bool> draining_{false};
   // Last: their threads use the members above. Large bodies have their own, so that small ones wait
   // neither for them nor beside them.

@@ -33,12 +33,30 @@ std::string_view KeyIn(const wire::HttpHeaders& headers) {
 }
 
 // 0: none is given.
-Result<int32_t> ReadMost(const ConfigTable& key) {
-  TRY_ASSIGN(const auto most, key.Int("max-concurrency"));
+Result<int32_t> ReadMost(const ConfigTable& key, std::string_view name, std::string_view of) {
+  TRY_ASSIGN(const auto most, key.Int(name));
   if (most && (*most < 1 || *most > std::numeric_limits<int32_t>::max())) {
-    return Fail(key.ErrorAt("max-concurrency", "must be a number of requests, from 1"));
+    return Fail(key.ErrorAt(name, "must be a number of " + std::string(of) + ", from 1"));
   }
   return static_cast<int32_t>(most.value_or(0));
+}
+
+Result<KeyLimits> ReadLimits(const ConfigTable& key) {
+  KeyLimits limits;
+  TRY_ASSIGN(limits.max_concurrency, ReadMost(key, "max-concurrency", "requests"));
+  TRY_ASSIGN(limits.max_streams, ReadMost(key, "max-streams", "streams"));
+  TRY_ASSIGN(limits.requests_per_minute, ReadMost(key, "requests-per-minute", "requests"));
+  TRY_ASSIGN(limits.tokens_per_minute, ReadMost(key, "tokens-per-minute", "tokens"));
+  return limits;
+}
+
+// The first limit of which the two say different things; empty: none.
+std::string_view DifferentLimit(const KeyLimits& a, const KeyLimits& b) {
+  return a.max_concurrency != b.max_concurrency           ? "max-concurrency"
+         : a.max_streams != b.max_streams                 ? "max-streams"
+         : a.requests_per_minute != b.requests_per_minute ? "requests-per-minute"
+         : a.tokens_per_minute != b.tokens_per_minute     ? "tokens-per-minute"
+                                                          : "";
 }
 
 }  // namespace
@@ -60,12 +78,13 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
   }
   const size_t given = entries_.size();
   for (const ConfigTable& key : keys) {
-    TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin", "max-concurrency"}));
+    TRY(key.RefuseUnknownKeys({"name", "hash", "weight", "admin", "max-concurrency", "max-streams",
+                               "requests-per-minute", "tokens-per-minute"}));
     TRY_ASSIGN(const auto name, key.String("name"));
     TRY_ASSIGN(const auto hash, key.String("hash"));
     TRY_ASSIGN(const auto weight, key.Float("weight"));
     TRY_ASSIGN(const auto admin, key.Bool("admin"));
-    TRY_ASSIGN(const int32_t most, ReadMost(key));
+    TRY_ASSIGN(const KeyLimits most, ReadLimits(key));
     if (!name || name->empty()) {
       return Fail(key.ErrorAt("name", "a key needs a name"));
     }
@@ -95,10 +114,11 @@ Status KeyRing::AddKeys(const ConfigTable& file) {
       return Fail(key.ErrorAt("hash", "is another key's already"));
     }
     entry.tenant = {*name, weight.value_or(1.0), admin.value_or(false), most};
-    if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& other) {
-          return other.tenant.name == *name && other.tenant.max_concurrency != most;
-        })) {
-      return Fail(key.ErrorAt("max-concurrency", "must be the same for all keys of " + *name));
+    for (const Entry& other : entries_) {
+      const std::string_view different = DifferentLimit(other.tenant.limits, most);
+      if (other.tenant.name == *name && !different.empty()) {
+        return Fail(key.ErrorAt(different, "must be the same for all keys of " + *name));
+      }
     }
     entries_.push_back(std::move(entry));
   }

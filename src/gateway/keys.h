@@ -13,12 +13,21 @@
 
 namespace fak::gateway {
 
+// What a tenant may use, whichever of its keys comes. 0: no limit.
+struct KeyLimits {
+  int32_t max_concurrency = 0;  // requests open at once
+  int32_t max_streams = 0;      // of these, those that are streamed
+  int64_t requests_per_minute = 0;
+  int64_t tokens_per_minute = 0;  // of prompts and answers
+  bool operator==(const KeyLimits&) const = default;
+};
+
 // Who a key stands for.
 struct Tenant {
   std::string name;
   double weight = 1.0;
   bool admin = false;
-  int32_t max_concurrency = 0;  // requests open at once; 0: as many as come
+  KeyLimits limits = {};
 };
 
 // The keys that may use this server, as SHA-256 digests: the keys themselves are never kept.
@@ -28,8 +37,8 @@ class KeyRing {
   // A key given in the clear, on the command line or in the environment: an admin's.
   void Add(std::string_view key, Tenant tenant);
   // keys.toml: [[key]] with name, hash = "sha256:<64 hex digits>", and optionally weight, admin
-  // and max-concurrency, which is one for all keys of a name. A name that a key added before has is
-  // refused: the two would be one tenant.
+  // and the limits of KeyLimits, which are the same for all keys of a name. A name that a key added
+  // before has is refused: the two would be one tenant.
   // Errors have file, line and column.
   [[nodiscard]] Status AddFile(const std::string& path);
   [[nodiscard]] Status AddKeys(const ConfigTable& file);  // that was read already

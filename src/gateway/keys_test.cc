@@ -44,8 +44,8 @@ TEST(KeyRing, ReadsTenantsFromAFile) {
   EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->weight, 3.0);
   EXPECT_FALSE(keys.Find({{"x-api-key", "k1"}})->admin);
   EXPECT_TRUE(keys.Find({{"x-api-key", "k2"}})->admin);
-  EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->max_concurrency, 4);
-  EXPECT_EQ(keys.Find({{"x-api-key", "k2"}})->max_concurrency, 0);
+  EXPECT_EQ(keys.Find({{"x-api-key", "k1"}})->limits.max_concurrency, 4);
+  EXPECT_EQ(keys.Find({{"x-api-key", "k2"}})->limits.max_concurrency, 0);
   EXPECT_EQ(keys.Tenants().size(), 2u);
 }
 
@@ -57,13 +57,22 @@ TEST(KeyRing, NamesWhatIsWrongInAFile) {
       {"[[key]]\nhash = \"sha256:00\"\n", "name"},
       {"[[key]]\nname = \"a\"\nhash = \"md5:00\"\n", "sha256"},
       {"[[key]]\nname = \"a\"\nhahs = \"x\"\n",
-       "(known: name, hash, weight, admin, max-concurrency)"},
+       "(known: name, hash, weight, admin, max-concurrency, max-streams, "
+       "requests-per-minute, tokens-per-minute)"},
       {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\nmax-concurrency = 0\n",
        ":4:19: key[0].max-concurrency: must be"},
       {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\n[[key]]\nname = \"a\"\n"
        "hash = \"sha256:" +
            Sha256::HexOf("other") + "\"\nmax-concurrency = 2\n",
-       "the same for all keys of a"},
+       ":7:19: key[1].max-concurrency: must be the same for all keys of a"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\nrequests-per-minute = -1\n",
+       ":4:23: key[0].requests-per-minute: must be a number of requests, from 1"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\ntokens-per-minute = 1.5\n",
+       "key[0].tokens-per-minute"},
+      {"[[key]]\nname = \"a\"\nhash = \"sha256:HASH\"\nmax-streams = 2\n[[key]]\n"
+       "name = \"a\"\nhash = \"sha256:" +
+           Sha256::HexOf("other") + "\"\n",
+       "key[1].max-streams: must be the same for all keys of a"},
       {"[[keys]]\n", "keys"},
       {"", "no [[key]]"},
       {"key = []\n", "no [[key]]"},

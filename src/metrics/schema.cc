@@ -41,6 +41,8 @@ const std::array<RowInfo, kRows>& Schema() {
        kCounter, "slo"},
       {"fak_serving_migrations_total",
        "Requests that lost their worker, by whether another took over.", kCounter, "outcome"},
+      {"fak_serving_limit_refusals_total", "Requests over a limit of their key.", kCounter,
+       "limit"},
   }};
   return kSchema;
 }

@@ -39,8 +39,9 @@ enum class Row : uint8_t {
   kErrors,
   kGoodput,
   kMigrations,
+  kLimitRefusals,
 };
-inline constexpr size_t kRows = 31;
+inline constexpr size_t kRows = 32;
 
 enum class RowType : uint8_t { kHistogram, kGauge, kCounter };
 

@@ -229,6 +229,10 @@ void Emitter::CountError(std::string_view kind) {
   impl_->Labelled(Row::kErrors, kind).Increment();
 }
 
+void Emitter::CountLimitRefusal(std::string_view limit) {
+  impl_->Labelled(Row::kLimitRefusals, limit).Increment();
+}
+
 void Emitter::CountGoodput(const RequestTimes& times) {
   for (const Slo& slo : impl_->owner.slos) {
     if (Meets(slo, times)) {

@@ -62,8 +62,9 @@ class Emitter {
   void Observe(Tokens what, double tokens);
   void Set(Gauge what, double value);
   void Add(Counter what, double amount);
-  void CountRequest(std::string_view outcome);  // "ok", "error", "cancelled"
-  void CountError(std::string_view kind);       // CodeName() of the error
+  void CountRequest(std::string_view outcome);     // "ok", "error", "cancelled"
+  void CountError(std::string_view kind);          // CodeName() of the error
+  void CountLimitRefusal(std::string_view limit);  // of a key: "requests", "tokens" ...
   // Of a successful request: counts the objectives that it met.
   void CountGoodput(const RequestTimes& times);
 
