@@ -66,13 +66,14 @@ std::string ShownIdOf(const net::HttpRequest& request, const std::string& own) {
 
 // More of a body than a clumsy client sends with a GET: nobody reads it, and some routes ask for no
 // key before it would be taken in.
-bool HasNeedlessBody(const net::HttpRequest& head) {
-  if (head.method == "POST") {
-    return false;
-  }
+bool AnnouncesMuch(const net::HttpRequest& head) {
   const uint64_t length =
       ParseUint(head.headers.Get("content-length").value_or("0")).value_or(UINT64_MAX);
   return head.headers.Has("transfer-encoding") || length > limits::kNeedlessBodyBytesMax;
+}
+
+bool HasNeedlessBody(const net::HttpRequest& head) {
+  return head.method != "POST" && AnnouncesMuch(head);
 }
 
 // The client's trace, as W3C's Trace Context has it (version 00, or what a later one must begin
@@ -189,6 +190,20 @@ Error NoRoute(std::string_view path) {
   return {Code::kNotFound, "there is no " + std::string(path) + " here: " + where};
 }
 
+// What a request is told that no route takes, and the status; null: no route has that path.
+std::pair<Error, int> NotTaken(const Gateway::Route* maybe_route, std::string_view path,
+                               const std::string& method) {
+  if (maybe_route == nullptr) {
+    Error error = NoRoute(path);
+    const int status = HttpStatusOf(error);
+    return {std::move(error), status};
+  }
+  constexpr int kMethodNotAllowed = 405;
+  return {{Code::kInvalidArgument,
+           std::string(path) + " takes " + std::string(maybe_route->method) + ", not " + method},
+          kMethodNotAllowed};
+}
+
 }  // namespace
 
 RequestContext Gateway::ContextOf(const net::HttpRequest& request) const {
@@ -235,6 +250,11 @@ std::optional<net::HttpResponse> Gateway::OnHead(const net::HttpRequest& head) {
     constexpr int kUnsupportedMediaType = 415;
     return Refusal({head, nullptr, ContextOf(head), ""}, error, kUnsupportedMediaType);
   }
+  // A small body costs less to take in than the connection that would have to go without it.
+  if (!taken && (head.headers.Has("expect") || AnnouncesMuch(head))) {
+    const auto [error, status] = NotTaken(route, path, head.method);
+    return Refusal({head, nullptr, ContextOf(head), ""}, error, status);
+  }
   return std::nullopt;
 }
 
@@ -272,15 +292,9 @@ void Gateway::OnRequest(net::HttpRequest&& request, std::shared_ptr<net::Respons
   }
   const std::string_view path = Canonical(call->request.path());
   const Route* route = FindPath(Routes(), path);
-  if (route == nullptr) {
-    Refuse(*call, NoRoute(path));
-    return;
-  }
-  if (!Takes(*route, call->request.method)) {
-    Refuse(*call,
-           {Code::kInvalidArgument, std::string(path) + " takes " + std::string(route->method) +
-                                        ", not " + call->request.method},
-           405);
+  if (route == nullptr || !Takes(*route, call->request.method)) {
+    const auto [error, status] = NotTaken(route, path, call->request.method);
+    Refuse(*call, error, status);
     return;
   }
   const bool quick = options_.maybe_card == nullptr && call->request.body.size() <= kSmallBodyBytes;

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,44 @@ TEST_F(GuardsTest, ARequestThatComesBackIsALoop) {
   const net::HttpResponse back = Ask("POST", "/v1/chat/completions", kChat, {{"via", via}});
   EXPECT_EQ(back.status, 508);
   EXPECT_THAT(back.body, HasSubstr("leads back to it"));
+}
+
+// Whoever waits for "100 Continue" waits for a word on the head, and gets the last one.
+TEST_F(GuardsTest, WhatTheHeadDecidesIsAnsweredBeforeTheBody) {
+  GatewayOptions options;
+  options.keys.Add("good", {"alice"});
+  Start(std::move(options));
+  const std::string expect = "Expect: 100-continue\r\nContent-Length: 9\r\n";
+  const std::string much = "Content-Length: 60000000\r\n";
+  const std::string chunked = "Transfer-Encoding: chunked\r\n";
+  const std::string good = "x-api-key: good\r\n";
+  const std::tuple<const char*, std::string, const char*> kCases[] = {
+      {"POST /v1/none", good + expect, "404 "},
+      {"POST /v1/none", good + much, "404 "},
+      {"POST /v1/none", good + chunked, "404 "},
+      {"POST /v1/models", good + expect, "405 "},
+      {"POST /v1/models", good + much, "405 "},
+      {"POST /v1/completions", expect, "401 "},
+      {"POST /v1/none", expect, "401 "},
+      {"POST /v1/fak/cache/evict", good + expect, "403 "},
+      {"POST /v1/completions", good + "Expect: 100-continue\r\nContent-Length: 99999999999\r\n",
+       "413 "},
+      {"POST /v1/completions", good + expect + "Content-Encoding: gzip\r\n", "415 "},
+      {"POST /v1/completions", good + expect, "100 "},
+  };
+  for (const auto& [line, headers, status] : kCases) {
+    net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
+    socket.Send(std::string(line) + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n");
+    EXPECT_THAT(socket.ReadThrough("\r\n"), StartsWith(std::string("HTTP/1.1 ") + status))
+        << line << "\n"
+        << headers;
+  }
+  // The connection stays where little is said in vain.
+  net::test::RawSocket socket = net::test::RawSocket::Connect(server_->port());
+  for (int i = 0; i < 2; ++i) {
+    socket.Send("POST /v1/none HTTP/1.1\r\nHost: h\r\n" + good + "Content-Length: 2\r\n\r\n{}");
+    EXPECT_THAT(socket.ReadResponse(), HasSubstr(" 404 "));
+  }
 }
 
 TEST_F(GuardsTest, TakesNoBodyThatIsCoded) {
