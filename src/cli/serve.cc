@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 
 #include "base/descriptor_limit.h"
 #include "base/key_file.h"
@@ -23,6 +21,7 @@
 #include "base/version.h"
 #include "cli/driver_maker.h"
 #include "cli/engine_flags.h"
+#include "cli/latch.h"
 #include "cli/number_flag.h"
 #include "cli/origin_flag.h"
 #include "cli/replicas.h"
@@ -83,6 +82,8 @@ struct Served {
   fleet::FleetDriver* maybe_fleet = nullptr;  // the same, where it is one
   std::unique_ptr<fleet::Membership> membership;
   std::unique_ptr<fleet::Discoveries> discoveries;
+  // That it listens on; 0: not yet. Membership has it too.
+  std::shared_ptr<std::atomic<uint16_t>> port = std::make_shared<std::atomic<uint16_t>>(0);
   std::vector<std::string> names;
   std::shared_ptr<metrics::Emitter> emitter;
   std::string about;    // of the ready line
@@ -98,6 +99,10 @@ bool IsAddress(const std::string& host) {
   in6_addr address{};
   return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+std::string AddressOf(const ServeFlags& flags) {
+  return flags.host == "localhost" ? "127.0.0.1" : flags.host;
 }
 
 Result<gateway::KeyRing> MakeKeys(const ServeFlags& flags) {
@@ -223,12 +228,14 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
   served.maybe_fleet = started.driver.get();
   served.membership = std::make_unique<fleet::Membership>(
       *served.maybe_fleet, maker,
-      fleet::Membership::Options{.complete =
-                                     [flags = flags.upstream](driver::ReplicaSpec& spec) {
-                                       ApplyFlagsOfAll(flags, spec);
-                                       return CompleteReplica(spec);
-                                     },
-                                 .models_of = std::move(started.models_of)},
+      fleet::Membership::Options{
+          .complete = [flags = flags.upstream, address = AddressOf(flags),
+                       port = served.port](driver::ReplicaSpec& spec) -> Status {
+            ApplyFlagsOfAll(flags, spec);
+            TRY(CompleteReplica(spec));
+            return RefuseOwnAddress({spec}, {address, port->load()}, "url");
+          },
+          .models_of = std::move(started.models_of)},
       flags.fleet_file.empty() ? "flags" : flags.fleet_file, flags.replicas);
   served.discoveries = std::make_unique<fleet::Discoveries>(*served.membership);
   served.driver = std::move(started.driver);
@@ -285,30 +292,6 @@ Result<std::unique_ptr<gateway::KvEventPublisher>> PublishKvEvents(const ServeFl
   Log(LogLevel::kInfo, "KV events on {}", (*publisher)->endpoint());
   return publisher;
 }
-
-// A signal, waited for.
-class Latch {
- public:
-  void Set() {
-    const std::lock_guard lock(mutex_);
-    set_ = true;
-    wake_.notify_all();
-  }
-  // False when the time is over first.
-  bool WaitFor(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return wake_.wait_for(lock, time, [this] { return set_; });
-  }
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return set_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool set_ = false;
-};
 
 // A JSON string, inside a word that is in single quotes.
 std::string ForShell(const std::string& text) {
@@ -394,7 +377,7 @@ constexpr uint64_t kDescriptorsWanted = 2 * limits::kHttpConnectionsMax + 1024;
 
 Result<net::HttpServerOptions> ServerOptions(const ServeFlags& flags) {
   net::HttpServerOptions options;
-  options.address = flags.host == "localhost" ? "127.0.0.1" : flags.host;
+  options.address = AddressOf(flags);
   options.port = flags.port;
   if (flags.ssl_certfile.empty() != flags.ssl_keyfile.empty()) {
     return Fail(Code::kInvalidArgument, "--ssl-certfile and --ssl-keyfile go together",
@@ -485,6 +468,11 @@ void RereadFleetFile(const ServeFlags& flags, Served& served) {
   const std::string& path = flags.fleet_file;
   const auto reread = [&]() -> Status {
     TRY_ASSIGN(NamedReplicas named, RereadReplicas(path, flags.upstream));
+    if (Status others =
+            RefuseOwnAddress(named.specs, {AddressOf(flags), served.port->load()}, "url");
+        !others) {
+      return Fail(Within(path, std::move(others).error()));
+    }
     TRY_ASSIGN(const auto changes, membership.Set(path, std::move(named.specs)));
     served.discoveries->Set(std::move(named.discoveries));
     if (changes.empty()) {
@@ -510,9 +498,9 @@ Status Serve(ServeFlags flags, const Program& program) {
   }
   TRY(RefuseNativeFlags(flags));
   TRY(RefuseUpstreamFlags(flags));
-  TRY(RefuseOwnAddress(flags.replicas, flags.host, flags.port));
   TRY_ASSIGN(gateway::KeyRing keys, MakeKeys(flags));
   TRY_ASSIGN(const net::HttpServerOptions options, ServerOptions(flags));
+  TRY(RefuseOwnAddress(flags.replicas, {options.address, options.port}));
   // Until here a signal ends the program at once, even while it reads a file that is a pipe.
   Latch first_signal;
   Latch second_signal;
@@ -548,6 +536,7 @@ Status Serve(ServeFlags flags, const Program& program) {
                          *served.driver, metrics, served.emitter, Clock::Real(),
                          RandomSource::Real());
   TRY_ASSIGN(const std::unique_ptr<net::HttpServer> server, Listen(loop, options, front));
+  served.port->store(server->port());
   if (!stop.load()) {
     PrintReady(flags, *server, served);
   }

@@ -350,22 +350,15 @@ Status CheckUpstreams(const UpstreamFlags& flags) {
   return {};
 }
 
-Status RefuseOwnAddress(const std::vector<driver::ReplicaSpec>& specs, const std::string& host,
-                        uint16_t port) {
-  const auto is_here = [&host](const std::string& theirs) {
-    if (host == "0.0.0.0" || host == "::") {
-      return theirs == host || net::IsLoopbackHost(theirs);
-    }
-    return theirs == host || (theirs == "127.0.0.1" && host == "localhost") ||
-           (theirs == "localhost" && (host == "127.0.0.1" || host == "::1"));
-  };
+Status RefuseOwnAddress(const std::vector<driver::ReplicaSpec>& specs, const net::OwnAddress& own,
+                        const std::string& field) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   for (const driver::ReplicaSpec& spec : specs) {
-    const auto url = net::ParseUrl(spec.url);
-    if (url && url->origin.port == port && is_here(url->origin.host)) {
-      return Fail(Code::kInvalidArgument,
+    if (const auto url = net::ParseUrl(spec.url); url && own.IsAt(url->origin, until)) {
+      return Fail(field == "--upstream" ? Code::kInvalidArgument : Code::kAlreadyExists,
                   "upstream " + spec.url +
-                      ": that is where this server itself is to listen; give it another --port",
-                  "--upstream");
+                      ": that is where this server itself listens; give one of them another port",
+                  field);
     }
   }
   return {};

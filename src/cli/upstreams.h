@@ -11,6 +11,7 @@
 #include "cli/driver_maker.h"
 #include "driver/engine_driver.h"
 #include "fleet/fleet_driver.h"
+#include "net/own_address.h"
 
 namespace CLI {
 class App;
@@ -39,9 +40,11 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags);
 // Whether each --upstream is one, as far as its text says.
 [[nodiscard]] Status CheckUpstreams(const UpstreamFlags& flags);
 
-// kInvalidArgument where one of them is this server itself, as it shall listen.
+// An error where one of them is this server itself, by the addresses that its host stands for;
+// waits for the names among them, 2 s for all. kInvalidArgument of a flag, else kAlreadyExists.
 [[nodiscard]] Status RefuseOwnAddress(const std::vector<driver::ReplicaSpec>& specs,
-                                      const std::string& host, uint16_t port);
+                                      const net::OwnAddress& own,
+                                      const std::string& field = "--upstream");
 
 // What the flags say of every upstream, for one that comes while the server runs.
 void ApplyFlagsOfAll(const UpstreamFlags& flags, driver::ReplicaSpec& spec);

@@ -213,6 +213,22 @@ Result<std::vector<DiscoverySpec>> ReadDiscoveries(
   return specs;
 }
 
+Status internal::TakeFound(Membership& membership, std::string_view source,
+                           std::vector<driver::ReplicaSpec> replicas) {
+  std::vector<driver::ReplicaSpec> others;
+  for (driver::ReplicaSpec& replica : replicas) {
+    const Status complete = membership.Complete(replica);
+    if (!complete && complete.error().code == Code::kAlreadyExists) {
+      Log(LogLevel::kDebug, "{}: passed over: {}", source, complete.error().detail);
+      continue;
+    }
+    TRY(complete);
+    others.push_back(std::move(replica));
+  }
+  TRY(membership.Set(source, std::move(others)));
+  return {};
+}
+
 void Discoveries::Set(std::vector<DiscoverySpec> specs) {
   const auto among = [](const auto& list, const DiscoverySpec& spec, const auto& of) {
     return std::any_of(list.begin(), list.end(),

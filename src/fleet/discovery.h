@@ -80,6 +80,10 @@ class Discoveries {
 };
 
 namespace internal {
+// All that a source has found, given to `membership`. One that is this server itself is passed
+// over: it may well answer under the name that its fellows have.
+[[nodiscard]] Status TakeFound(Membership& membership, std::string_view source,
+                               std::vector<driver::ReplicaSpec> replicas);
 // discovery_dns.cc
 std::unique_ptr<Discovery> StartDns(DiscoverySpec spec, Membership& membership);
 // discovery_etcd.cc

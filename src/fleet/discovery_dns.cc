@@ -89,19 +89,12 @@ class DnsDiscovery final : public Discovery {
       membership_.NoteFailure(spec_.source, found.error());
       return kAgainS;
     }
-    if (const Status taken = Take(std::move(found->replicas)); !taken) {
+    const Status taken = internal::TakeFound(membership_, spec_.source, std::move(found->replicas));
+    if (!taken) {
       membership_.NoteFailure(spec_.source, taken.error());
       return kAgainS;
     }
     return std::clamp(found->ttl_s, kTtlLeastS, kTtlMostS);
-  }
-
-  Status Take(std::vector<driver::ReplicaSpec> replicas) {
-    for (driver::ReplicaSpec& replica : replicas) {
-      TRY(membership_.Complete(replica));
-    }
-    TRY(membership_.Set(spec_.source, std::move(replicas)));
-    return {};
   }
 
   const DiscoverySpec spec_;

@@ -171,10 +171,8 @@ class KubernetesDiscovery final : public Discovery {
     for (const std::string& host_and_port : all) {
       driver::ReplicaSpec& replica = replicas.emplace_back(spec_.like);
       replica.url = (spec_.tls ? "https://" : "http://") + host_and_port;
-      TRY(membership_.Complete(replica));
     }
-    TRY(membership_.Set(spec_.source, std::move(replicas)));
-    return {};
+    return internal::TakeFound(membership_, spec_.source, std::move(replicas));
   }
 
   const DiscoverySpec spec_;

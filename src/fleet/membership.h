@@ -30,7 +30,8 @@ inline constexpr std::string_view kFromOperator = "api";
 class Membership {
  public:
   struct Options {
-    // Whether it can be a replica; fills in what was left out. With the member as an error's field.
+    // Whether it can be one, by member (kAlreadyExists: it is this server); fills in what is left
+    // out.
     std::function<Status(driver::ReplicaSpec&)> complete;
     // What clients call its model; empty: what it lists. Null: that of all.
     std::function<std::vector<std::string>(const driver::ReplicaSpec&)> models_of = nullptr;
@@ -39,7 +40,7 @@ class Membership {
   Membership(FleetDriver& fleet, driver::DriverFactory& factory, Options options,
              std::string source, std::vector<driver::ReplicaSpec> present);
 
-  // Whether it can be a replica of this fleet; fills in what was left out. Any thread.
+  // As Options::complete: it may wait for a name to be resolved. Any thread.
   [[nodiscard]] Status Complete(driver::ReplicaSpec& replica) const {
     return options_.complete(replica);
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "fleet/discovery.h"
 #include "fleet/fleet_driver_fixture.h"
 
 namespace fak::fleet {
@@ -28,6 +29,9 @@ class MembershipTest : public FleetDriverTest, public driver::DriverFactory {
         Membership::Options{.complete = [](driver::ReplicaSpec& spec) -> Status {
                               if (spec.url == "bad") {
                                 return fak::Fail(Code::kInvalidArgument, "no URL", "url");
+                              }
+                              if (spec.url == "http://own") {
+                                return fak::Fail(Code::kAlreadyExists, "it is us", "url");
                               }
                               return {};
                             },
@@ -54,6 +58,17 @@ class MembershipTest : public FleetDriverTest, public driver::DriverFactory {
   int makes_ = 0;
   std::unique_ptr<Membership> membership_;
 };
+
+TEST_F(MembershipTest, AFleetIsNoReplicaOfItself) {
+  const auto added = membership_->Add(Spec("c", "http://own"));
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().detail, "it is us");
+  // Who finds the others finds us too.
+  ASSERT_TRUE(internal::TakeFound(*membership_, "dns", {Spec("c", "http://own"), Spec("d")}));
+  EXPECT_THAT(Names(), ElementsAre("a", "b", "d"));
+  EXPECT_FALSE(internal::TakeFound(*membership_, "dns", {Spec("e"), Spec("f", "bad")}));
+  EXPECT_THAT(Names(), ElementsAre("a", "b", "d"));
+}
 
 TEST_F(MembershipTest, DoesWhatChangedAndNothingElse) {
   const auto open = Ask("1");

@@ -314,11 +314,24 @@ class Serve(support.CliTest):
         server.send_signal(signal.SIGTERM)
         self.assertNotIn("try:", server.communicate(timeout=support.PATIENCE_S)[1])
 
+    @staticmethod
+    def own_name():
+        """The machine's, where it leads here."""
+        try:
+            with socket.socket() as there:
+                there.bind((socket.gethostname(), 0))
+            return socket.gethostname()
+        except OSError:
+            return "localhost"
+
     def test_an_upstream_that_is_this_server_is_refused(self):
         for host, url in (("127.0.0.1", "http://127.0.0.1:4711"), ("127.0.0.1", "http://localhost:4711/v1"),
-                          ("localhost", "x=http://127.0.0.1:4711"), ("0.0.0.0", "http://127.0.0.1:4711")):
+                          ("localhost", "x=http://127.0.0.1:4711"), ("0.0.0.0", "http://127.0.0.1:4711"),
+                          ("127.0.0.1", "http://0.0.0.0:4711"), ("127.0.0.1", "http://127.1:4711"),
+                          ("127.0.0.1", "http://LOCALHOST:4711"), ("127.0.0.1", "http://[::ffff:127.0.0.1]:4711"),
+                          ("0.0.0.0", "http://127.0.0.2:4711"), ("0.0.0.0", f"http://{self.own_name()}:4711")):
             said = self.refused("--upstream", url, "--host", host, "--port", "4711", "--api-key", "k", status=2)
-            self.assertIn("that is where this server itself is to listen; give it another --port", said)
+            self.assertIn("that is where this server itself listens; give one of them another port", said)
 
     def test_what_a_model_has_not_comes_with_what_to_do(self):
         server = self.start("serve", self.model, "--port", "0")

@@ -129,6 +129,9 @@ class Changes(FleetCase):
         self.assertEqual(self.routes(), {"a", "b", "c"})
         self.assertIn("another replica is called c already", self.fleet_verb("add", self.upstream("c"), status=1))
         self.assertIn("no engine", self.fleet_verb("add", "d=what+http://127.0.0.1:1", status=1))
+        for host in ("127.0.0.1", "127.1", "0.0.0.0", "localhost", "[::ffff:127.0.0.1]"):
+            said = self.fleet_verb("add", f"d=http://{host}:{self.front.port}", status=1)
+            self.assertIn("where this server itself listens", said)
         self.assertEqual(self.fleet_verb("remove", "a", "--wait"), "a: gone\n")
         self.assertEqual(self.names(), ["b", "c"])
         self.assertEqual(self.routes(), {"b", "c"})

@@ -67,6 +67,8 @@ class Reload(fleet_changes_test.FleetCase):
             (self.table("b") + self.table("b"), ":6:8: replica[1].name: another replica is called b already"),
             ("[serve]\nport = 1\n", ": it names no replica"),
             ('[[replica]]\nengine = "native"\n', ": a model can't be served here instead"),
+            (self.table("b") + f'[[replica]]\nname = "x"\nurl = "http://127.1:{self.front.port}"\n',
+             f": upstream http://127.1:{self.front.port}: that is where this server itself listens"),
         ):
             self.write(text)
             self.hang_up()
