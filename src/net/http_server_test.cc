@@ -607,6 +607,42 @@ TEST_F(HttpServerTest, SaysWhyItCannotListen) {
               HasSubstr("TLS certificate /none.pem"));
 }
 
+TEST_F(HttpServerTest, SaysWhichFileOfTlsHoldsWhat) {
+  const test::TestCertificate pair;
+  const std::string &certificate = pair.certificate_file, &key = pair.key_file;
+  const auto file = [&pair](const char* name, std::string_view text) {
+    std::string path = pair.folder.Path(name);
+    EXPECT_TRUE(WriteFileAtomically(path, text));
+    return path;
+  };
+  const std::string empty = file("empty.pem", "");
+  const std::string locked = file("locked.pem", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nx\n");
+  const std::string request = file("request.pem", "-----BEGIN CERTIFICATE REQUEST-----\nx\n");
+  const std::string broken = file("broken.pem", "-----BEGIN CERTIFICATE-----\nx\n");
+  const std::string both =
+      file("both.pem", *ReadFile(key, 1 << 20) + *ReadFile(certificate, 1 << 20));
+  const auto said = [this](const std::string& its_certificate, const std::string& its_key) {
+    const auto started =
+        HttpServer::Start(loop_, {.tls = TlsServerOptions{its_certificate, its_key}}, handler_);
+    return started ? std::string() : started.error().detail;
+  };
+  EXPECT_EQ(said(certificate, key), "");
+  EXPECT_EQ(said(both, both), "");
+  EXPECT_EQ(said(key, certificate), "TLS certificate " + key +
+                                        ": it holds a private key and no certificate, and " +
+                                        certificate +
+                                        ", given for the key, holds a certificate: the two are "
+                                        "swapped");
+  EXPECT_EQ(said(key, key),
+            "TLS certificate " + key + ": it holds a private key and no certificate");
+  EXPECT_EQ(said(certificate, certificate),
+            "TLS key " + certificate + ": it holds a certificate and no private key");
+  EXPECT_EQ(said(certificate, empty), "TLS key " + empty + ": it holds nothing in PEM");
+  EXPECT_THAT(said(certificate, locked), HasSubstr(locked + ": it has a passphrase"));
+  EXPECT_THAT(said(request, key), HasSubstr("holds \"CERTIFICATE REQUEST\" and neither"));
+  EXPECT_THAT(said(broken, key), StartsWith("TLS certificate " + broken + ": "));
+}
+
 TEST_F(HttpServerTest, SharesAPort) {
   auto first = HttpServer::Start(loop_, {.share_port = true}, handler_);
   ASSERT_TRUE(first);

@@ -3,12 +3,86 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "base/strings.h"
+
 namespace fak::net {
 namespace {
 
 tl::unexpected<Error> BadFile(const std::string& what, const std::string& path,
                               const error_code& error) {
   return Fail(Code::kInvalidArgument, what + " " + path + ": " + ErrorText(error));
+}
+
+// What a file has, by the first lines of its PEM blocks. OpenSSL says "no start line" of most.
+struct PemFile {
+  bool certificate = false;
+  bool key = false;
+  bool locked = false;  // a key with a passphrase
+  std::string words;    // "a private key and no certificate"; empty: it can't be read
+};
+
+PemFile LookInto(const std::string& path) {
+  constexpr size_t kBytesMax = 1024 * 1024;
+  constexpr std::string_view kBegin = "-----BEGIN ";
+  constexpr size_t kLabelShown = 40;
+  PemFile file;
+  const Result<std::string> text = ReadFile(path, kBytesMax);
+  if (!text) {
+    return file;
+  }
+  std::string other;
+  for (size_t at = text->find(kBegin); at != std::string::npos; at = text->find(kBegin, at)) {
+    at += kBegin.size();
+    const std::string_view label = std::string_view(*text).substr(at, text->find("-----", at) - at);
+    file.locked = file.locked || label == "ENCRYPTED PRIVATE KEY";
+    if (label == "CERTIFICATE" || label == "TRUSTED CERTIFICATE" || label == "X509 CERTIFICATE") {
+      file.certificate = true;
+    } else if (label.ends_with("PRIVATE KEY")) {
+      file.key = true;
+    } else if (other.empty()) {
+      other = Printable(label.substr(0, kLabelShown));
+    }
+  }
+  file.locked = file.locked || text->find("Proc-Type: 4,ENCRYPTED") != std::string::npos;
+  file.words = file.certificate && file.key ? "a certificate and a private key"
+               : file.certificate           ? "a certificate and no private key"
+               : file.key                   ? "a private key and no certificate"
+               : !other.empty()             ? "\"" + other + "\" and neither certificate nor key"
+                                            : "nothing in PEM";
+  return file;
+}
+
+// Of the file for the certificate, or for the key, that OpenSSL couldn't use.
+tl::unexpected<Error> BadPair(const TlsServerOptions& options, bool key, const error_code& error) {
+  const std::string& path = key ? options.key_file : options.certificate_file;
+  const std::string& other_path = key ? options.certificate_file : options.key_file;
+  const std::string what = key ? "TLS key" : "TLS certificate";
+  const PemFile file = LookInto(path);
+  if (file.words.empty()) {
+    return BadFile(what, path, error);
+  }
+  if (key && file.locked) {
+    return Fail(Code::kInvalidArgument,
+                what + " " + path + ": it has a passphrase, and nobody is there to ask for it");
+  }
+  if (key ? file.key : file.certificate) {
+    return BadFile(what, path, error);  // the right thing, and broken
+  }
+  const PemFile other = LookInto(other_path);
+  const bool swapped = key ? file.certificate && other.key : file.key && other.certificate;
+  return Fail(Code::kInvalidArgument, what + " " + path + ": it holds " + file.words +
+                                          (swapped ? ", and " + other_path + ", given for the " +
+                                                         (key ? "certificate, holds a private key"
+                                                              : "key, holds a certificate") +
+                                                         ": the two are swapped"
+                                                   : ""));
 }
 
 Status SetVersions(asio::ssl::context& context) {
@@ -40,14 +114,14 @@ Result<std::unique_ptr<asio::ssl::context>> MakeServerContext(const TlsServerOpt
   error_code error;
   context->use_certificate_chain_file(options.certificate_file, error);
   if (error) {
-    return BadFile("TLS certificate", options.certificate_file, error);
+    return BadPair(options, /*key=*/false, error);
   }
   // A key with a passphrase would make OpenSSL ask for it on the terminal.
   context->set_password_callback(
       [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
   context->use_private_key_file(options.key_file, asio::ssl::context::pem, error);
   if (error) {
-    return BadFile("TLS key", options.key_file, error);
+    return BadPair(options, /*key=*/true, error);
   }
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
     return Fail(Code::kInvalidArgument,

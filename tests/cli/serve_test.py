@@ -53,6 +53,11 @@ class Serve(support.CliTest):
         for name in ("c.pem", "k.pem"):
             (self.folder / name).write_text("no PEM\n")
         self.assertIn("c.pem", self.refused(self.model, "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem"))
+        (self.folder / "c.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
+        (self.folder / "k.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+        said = self.refused(self.model, "--ssl-certfile", "c.pem", "--ssl-keyfile", "k.pem")
+        self.assertIn("TLS certificate c.pem: it holds a private key and no certificate, and k.pem, given for the "
+                      "key, holds a certificate: the two are swapped", said)
 
     def test_a_name_that_is_no_utf8_and_has_escapes(self):
         strange = self.folder / os.fsdecode(b"bad\xff\x1b[2J'.gguf")
