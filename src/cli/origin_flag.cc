@@ -26,7 +26,11 @@ bool IsOfAnotherScheme(std::string_view text) {
 }
 
 std::string Refusal(const std::string& text) {
-  if (text == "*" || text == "null" || IsOfAnotherScheme(text)) {
+  if (text == "null") {
+    return "must be * or an origin, not null, which any site's page can send, from a sandboxed "
+           "frame";
+  }
+  if (text == "*" || IsOfAnotherScheme(text)) {
     return "";
   }
   const Result<net::Url> url = net::ParseUrl(text);

@@ -8,8 +8,8 @@ class App;
 
 namespace fak::cli {
 
-// --allowed-origin: "*", "null", or an origin as browsers send it, scheme://host[:port]; of another
-// value, which no browser sends, the error says the right form.
+// --allowed-origin: "*", or an origin as browsers send it, scheme://host[:port]; of another value,
+// which no browser sends, and of "null", which any page can, the error says what to give.
 void AddAllowedOrigin(CLI::App& verb, std::string& allowed_origin);
 
 }  // namespace fak::cli

@@ -180,12 +180,13 @@ class Flags(support.CliTest):
                               ("https://Desk.example:443", "must be https://desk.example, as"),
                               ("http://a/b?c", "must be http://a, as"), ("foo", "like https://"),
                               ("tauri://localhost/", "like https://"), ("http://u:secret@a", "like https://"),
-                              ("http://", "like https://"), ("localhost:3000", "like https://")):
+                              ("http://", "like https://"), ("localhost:3000", "like https://"),
+                              ("null", "not null, which any site's page can send")):
             said = self.fak("serve", "hello", "--allowed-origin", value, status=2)[1]
             self.assertIn("--allowed-origin: must be ", said)
             self.assertIn(wanted, said)
             self.assertNotIn("secret", said)
-        for value in ("*", "null", "http://localhost:3000", "https://desk.example", "http://[::1]:81",
+        for value in ("*", "http://localhost:3000", "https://desk.example", "http://[::1]:81",
                       "chrome-extension://abc", "tauri://localhost"):
             said = self.fak("serve", "hello", "--allowed-origin", value, "--port", "-1", status=2)[1]
             self.assertNotIn("--allowed-origin", said)
