@@ -7,6 +7,7 @@
 #include <fstream>
 #include <span>
 
+#include "base/is_file.h"
 #include "base/test_folder.h"
 
 namespace fak {
@@ -30,6 +31,21 @@ TEST_F(FileTest, ReadsWholeFilesWithinTheBound) {
   Write("empty", "");
   EXPECT_EQ(*ReadFile(Path("empty"), 0), "");
   EXPECT_GT(ReadFile("/proc/self/status", 1 << 20)->size(), 0u);
+}
+
+TEST_F(FileTest, KnowsAFileFromWhatIsNone) {
+  Write("a", "");
+  fs::create_symlink(Path("a"), Path("link"));
+  fs::create_symlink(Path("none"), Path("dead"));
+  for (const auto& [path, is] : {std::pair(Path("a"), true),
+                                 {Path("link"), true},
+                                 {Path("dead"), false},
+                                 {Path("none"), false},
+                                 {Path(""), false},
+                                 {"/dev/null", false},
+                                 {"", false}}) {
+    EXPECT_EQ(IsFile(path), is) << path;
+  }
 }
 
 TEST_F(FileTest, NamesThePathAndTheReason) {

@@ -1,7 +1,5 @@
 #include "cli/first_word.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/is_file.h"
 #include "base/strings.h"
 #include "cli/engine_flags.h"
 
@@ -32,11 +31,6 @@ bool IsTagged(std::string_view word) {
 bool IsPath(std::string_view word) {
   return word.find('/') != std::string_view::npos &&
          word.find_first_of(" \t\r\n") == std::string_view::npos;
-}
-
-bool IsFile(const std::string& path) {
-  struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 bool IsGguf(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/is_file.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "hub/folders.h"
@@ -45,11 +46,6 @@ Json FileRecord(const EntryFile& file) {
                       {"sha256", file.sha256},
                       {"bytes", Json(static_cast<int64_t>(file.pulled_bytes))},
                       {"checked_ns", Json(file.checked_ns)}};
-}
-
-bool IsFile(const std::string& path) {
-  struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 // "m-00002-of-00003.gguf" after "m-00001-of-00003.gguf"; nullopt for what is no first part.
