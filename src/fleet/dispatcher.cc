@@ -221,7 +221,7 @@ std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& c
   }
   switch (candidates.tier) {
     case Tier::kSecond: return why + "; nobody is healthy, these are suspect";
-    case Tier::kThird: return why + "; all asked to be left alone";
+    case Tier::kThird: return why + "; nobody is left who isn't passed over for a while";
     case Tier::kLast: return why + "; nobody is healthy or suspect";
     case Tier::kFirst:
     case Tier::kNever: break;

@@ -23,7 +23,7 @@ std::string NotCandidate(FleetReplica& replica, const wire::Turn& turn, bool alo
     return "has as many requests as it may";
   }
   if (seen.tier == Tier::kThird) {
-    return "asked to be left alone";
+    return replica.WhyWaits();
   }
   return tier == Tier::kNever ? "those that are full go first" : "those that are better go first";
 }

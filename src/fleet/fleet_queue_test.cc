@@ -46,6 +46,24 @@ TEST_F(FleetQueueTest, LetsWaitOnlyWhatFindsNoRoom) {
   EXPECT_THAT(waits->workers(), ElementsAre("a"));
 }
 
+TEST_F(FleetQueueTest, SaysWhyOneIsPassedOver) {
+  Make(2);
+  const auto why = [this](Code code) {
+    Ask();
+    Fail(a(), code);
+    b().Answer();
+    const std::string said = StatusOf(0).why;
+    EXPECT_EQ(fleet_->Explain(MakePrepared("asks", "m")).replicas.front().why_not, said);
+    clock_.AdvanceMs(1'000);
+    EXPECT_EQ(StatusOf(0).why, "");
+    return said;
+  };
+  EXPECT_EQ(why(Code::kRateLimited), "it asked to be left alone for a while");
+  EXPECT_EQ(why(Code::kUnavailable), "it asked to be left alone for a while");
+  // Nothing of its doing.
+  EXPECT_EQ(why(Code::kResourceExhausted), "passed over for a while: it failed");
+}
+
 TEST_F(FleetQueueTest, AFullQueueIsNobodyElses) {
   Make(2, {.queue_max = 2}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
   b().SetModels({"other"});

@@ -17,6 +17,14 @@ double Seconds(int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
 }
 
+// Beside what asks to be left alone: a lack, mostly of ours (descriptors, connections), which says
+// itself what of.
+std::string WhyPassedOver(const Error* maybe_error) {
+  return maybe_error != nullptr && maybe_error->code == Code::kResourceExhausted
+             ? "passed over for a while: " + maybe_error->detail
+             : "it asked to be left alone for a while";
+}
+
 }  // namespace
 
 FleetReplica::FleetReplica(ReplicaId id, ReplicaOptions options,
@@ -133,7 +141,8 @@ void FleetReplica::End(const BreakerTicket& ticket, Verdict verdict, int64_t now
   estimate_.End();
   health_.End(ticket, verdict, now_ns, maybe_error == nullptr ? "" : maybe_error->detail);
   if (verdict == Verdict::kBusy) {
-    health_.AskedToWait(now_ns, maybe_error == nullptr ? 0 : maybe_error->retry_after_s);
+    health_.PassOver(now_ns, maybe_error == nullptr ? 0 : maybe_error->retry_after_s,
+                     WhyPassedOver(maybe_error));
   }
   failures_ += verdict == Verdict::kFailed ? 1 : 0;
 }
@@ -183,6 +192,11 @@ void FleetReplica::EjectForSlowness(int64_t now_ns) {
   eject_ms_ = again ? std::min(eject_ms_ * 2, kEjectMsMax) : kEjectMs;
   last_ejected_ns_ = now_ns;
   health_.Eject(now_ns, eject_ms_, "its first tokens come far later than its fellows'");
+}
+
+std::string FleetReplica::WhyWaits() const {
+  const std::lock_guard lock(mutex_);
+  return health_.why_waits();
 }
 
 bool FleetReplica::IsGone(int64_t now_ns) const {

@@ -112,6 +112,8 @@ class FleetReplica {
   };
   std::optional<Change> TakeChange(int64_t now_ns);
   bool IsGone(int64_t now_ns) const;
+  // Of one that is passed over for a while.
+  std::string WhyWaits() const;
   ReplicaStatus StatusAt(int64_t now_ns) const;
 
  private:

@@ -49,12 +49,16 @@ void ReplicaHealth::End(const BreakerTicket& ticket, Verdict verdict, int64_t no
   }
 }
 
-void ReplicaHealth::AskedToWait(int64_t now_ns, int retry_after_s) {
+void ReplicaHealth::PassOver(int64_t now_ns, int retry_after_s, std::string why) {
   constexpr int64_t kMsPerSecond = 1000;
   const int64_t ms = retry_after_s > 0
                          ? std::min(retry_after_s * kMsPerSecond, options_.busy_ms_max)
                          : options_.busy_ms;
-  wait_until_ns_ = std::max(wait_until_ns_, now_ns + ms * kNsPerMs);
+  const int64_t until_ns = now_ns + ms * kNsPerMs;
+  if (until_ns >= wait_until_ns_) {
+    wait_until_ns_ = until_ns;
+    why_waits_ = std::move(why);
+  }
 }
 
 void ReplicaHealth::Eject(int64_t now_ns, int64_t for_ms, std::string why) {
@@ -126,7 +130,7 @@ std::string ReplicaHealth::WhyAt(int64_t now_ns) const {
     return doubt_;
   }
   if (WaitsAt(now_ns)) {
-    return "it asked to be left alone for a while";
+    return why_waits_;
   }
   if (StateAt(now_ns) == ReplicaState::kSuspect) {
     return breaker_.failures_in_a_row() == 0 ? "just back" : "just failed: " + last_failure_;

@@ -22,7 +22,7 @@ std::string_view ReplicaStateName(ReplicaState state);
 enum class Tier : uint8_t {
   kFirst,   // healthy, or its breaker's trial
   kSecond,  // suspect
-  kThird,   // it asked to be left alone for a while
+  kThird,   // passed over for a while: mostly as it asked to be left alone
   kLast,    // joining or down
   kNever,   // draining
 };
@@ -60,8 +60,9 @@ class ReplicaHealth {
   BreakerTicket Begin(int64_t now_ns) { return breaker_.Begin(now_ns); }
   // At the first content and again at the end; `why` of a failure, for a person.
   void End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns, std::string_view why = {});
-  // It asked to be left alone. retry_after_s: 0 where it names no time.
-  void AskedToWait(int64_t now_ns, int retry_after_s);
+  // It is to be passed over for a while: it asked for that, or what its requests need is used up
+  // here. retry_after_s: 0 where nobody names a time. `why`: for a person.
+  void PassOver(int64_t now_ns, int retry_after_s, std::string why);
   // Out, as one that is much slower than its fellows.
   void Eject(int64_t now_ns, int64_t for_ms, std::string why);
   void SetDraining(bool draining) { draining_ = draining; }
@@ -72,6 +73,8 @@ class ReplicaHealth {
   Tier TierAt(int64_t now_ns) const;
   // Of a state other than healthy, for a person.
   std::string WhyAt(int64_t now_ns) const;
+  // Of one that WaitsAt() now.
+  const std::string& why_waits() const { return why_waits_; }
   BreakerState BreakerAt(int64_t now_ns) const { return breaker_.StateAt(now_ns); }
   // Down since nobody is there, rather than by its breaker alone, or would be if it didn't drain or
   // had ever been there.
@@ -97,6 +100,7 @@ class ReplicaHealth {
   int64_t progress_ns_ = -1;  // last content; -1: none
   std::string last_failure_;
   int64_t wait_until_ns_ = 0;
+  std::string why_waits_;
   int64_t ejected_until_ns_ = 0;
   std::string why_ejected_;
 };

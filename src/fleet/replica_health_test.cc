@@ -99,15 +99,17 @@ TEST_F(ReplicaHealthTest, DrainsWhateverHappens) {
 
 TEST_F(ReplicaHealthTest, IsPassedOverForAsLongAsItAskedFor) {
   Ready();
-  health_.AskedToWait(now(), 7);
-  health_.AskedToWait(now(), 0);  // shortens nothing
+  health_.PassOver(now(), 7, "asked");
+  health_.PassOver(now(), 0, "shorter");  // shortens nothing
+  EXPECT_EQ(health_.WhyAt(now()), "asked");
   EXPECT_EQ(state(), ReplicaState::kHealthy);
   EXPECT_EQ(tier(), Tier::kThird);
   clock_.AdvanceMs(6'999);
   EXPECT_EQ(tier(), Tier::kThird);
   clock_.AdvanceMs(1);
   EXPECT_EQ(tier(), Tier::kFirst);
-  health_.AskedToWait(now(), 1'000'000);
+  health_.PassOver(now(), 1'000'000, "longer");
+  EXPECT_EQ(health_.WhyAt(now()), "longer");
   clock_.AdvanceMs(options_.busy_ms_max);
   EXPECT_EQ(tier(), Tier::kFirst);
 }
