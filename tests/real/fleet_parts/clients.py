@@ -11,6 +11,7 @@ from checks import PARAGRAPH
 from fleet_parts.members import MODEL
 
 GIVE_UP_S = 400  # of a client's own patience: far beyond what the gateway has promised
+KEPT_S = 5.0  # idle
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 
 SHARED = (
@@ -132,7 +133,7 @@ class Client:
     """Asks one after the other; keeps its connection or opens one each time."""
 
     def __init__(self, address, keeps):
-        self.address, self.keeps, self.connection = address, keeps, None
+        self.address, self.keeps, self.connection, self.last = address, keeps, None, 0.0
 
     def close(self):
         if self.connection:
@@ -145,6 +146,8 @@ class Client:
             body["stream"] = True
             if outcome.wants_usage:
                 body["stream_options"] = {"include_usage": True}
+        if time.monotonic() - self.last > KEPT_S:  # so that the server doesn't close it as we write
+            self.close()
         if not self.connection:
             self.connection = http.client.HTTPConnection(*self.address, timeout=GIVE_UP_S)
         outcome.began = time.monotonic()
@@ -160,7 +163,7 @@ class Client:
                 outcome.take(json.loads(answer.read()), "message")
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             outcome.broken = f"{type(error).__name__}: {error}"
-        outcome.ended = time.monotonic()
+        outcome.ended = self.last = time.monotonic()
         if not self.keeps or outcome.broken or outcome.left:
             self.close()
         return outcome

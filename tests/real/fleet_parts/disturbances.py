@@ -68,7 +68,8 @@ def plan(members, requests, seed):
             steps[2 * i + 1].hold_s = 18.0 if kind == "stop long" else 1.0
         for each in members:
             if each.costly:
-                steps[count // 3].kind, steps[count // 3].replica, steps[count // 3].hold_s = "kill", each.label, 1.0
+                late = steps[3 * count // 4]  # behind the moment without anybody, which waits for all
+                late.kind, late.replica, late.hold_s = "kill", each.label, 1.0
     steps[2 * count // 3].kind, steps[2 * count // 3].replica, steps[2 * count // 3].hold_s = "drain all", ALL, 2.0
     return steps
 

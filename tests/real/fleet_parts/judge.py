@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fleet_parts.disturbances import ALL, BREAKS, KINDS
 
 SPECIAL = re.compile(r"<\|?\w+\|?>")  # tokens that are in no text
+TRIES_MAX = 3  # docs/reliability.md
 EDGE_S = 0.5  # between what happens and when it is seen of the fleet
 RUN_OF_SOME_LENGTH = 1000  # requests, from which on everything must have happened
 
@@ -164,11 +165,19 @@ def nobody_could(e, outcome):
 def broken_by(e, outcome):
     """What was done to its replica meanwhile that may break a stream; None: nothing."""
     for step in e.steps:
+        if step.replica != outcome.replica:
+            continue
         breaks = step.kind in BREAKS or step.kind == "restart" and not e.members[step.replica].ends_well
-        if step.replica == outcome.replica and breaks and step.overlaps(outcome.began, outcome.ended):
+        if breaks and step.overlaps(outcome.began, outcome.ended):
             return step.kind
     fault = e.fault_of(outcome)
     return fault if fault in ("cut", "error_event") else None
+
+
+def lost_by_three(e, outcome):
+    """It was tried at as many replicas as a request may be, and the last of them failed for a reason that we know."""
+    attempts = max((record.get("attempts", 1) for record in e.records.get(outcome.id, [])), default=0)
+    return attempts >= TRIES_MAX and bool(e.fault_of(outcome) or broken_by(e, outcome))
 
 
 def errors(e):
@@ -179,7 +188,7 @@ def errors(e):
         said = f"{name(each)}: {each.status} {each.error} after {each.ended - each.began:.1f} s"
         if each.deltas and not broken_by(e, each):
             found.append(f"{said}, and nobody broke it")
-        if not each.deltas and not nobody_could(e, each):
+        if not each.deltas and not nobody_could(e, each) and not lost_by_three(e, each):
             found.append(f"{said}, and somebody could have served it; the log: {e.records.get(each.id)}")
     return found
 
@@ -309,7 +318,7 @@ CHECKS = {
         "one twice": spoil(answered_by("scripted"), repeated),
         "one lost": spoil(answered_by("scripted"), lambda each: setattr(each, "text", each.text.rpartition(" ")[0])),
     }),
-    "errors": ("errors only where bytes had been sent and it was broken, or nobody could serve", errors, {
+    "errors": ("errors only where bytes had been sent and it was broken, nobody could serve, or three had lost it", errors, {
         "one before the first byte": spoil(in_peace, an_error(deltas=0)),
         "one in a stream that nobody broke": spoil(in_peace, an_error(deltas=1)),
     }),

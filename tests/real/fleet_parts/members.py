@@ -118,7 +118,7 @@ class Scripted(Member, Engine):
     name = "scripted"
     kind = "scripted"
     adapter = "openai"
-    fault_share = 0.1
+    fault_share = 0.06
 
     def __init__(self, label, folder, fak):
         super().__init__(label, folder, fak)

@@ -40,6 +40,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path not in ("/v1/chat/completions", "/v1/completions"):
+            self.whole(404, {"error": {"message": "no"}})
+            return
         with Handler.lock:
             Handler.opened += 1
         try:
@@ -51,12 +54,12 @@ class Handler(BaseHTTPRequestHandler):
                 Handler.opened -= 1
 
     def answer(self, body):
-        chance = random.Random(self.headers["x-request-id"])
+        chance = random.Random(self.headers["x-request-id"] or "")
         fault = chance.choice(list(FAULTS)) if chance.random() < Handler.share else None
         if fault == "error_event" and not body.get("stream"):
             fault = "cut"
         with Handler.lock:
-            Handler.log.write(json.dumps({"id": self.headers["x-request-id"], "fault": fault}) + "\n")
+            Handler.log.write(json.dumps({"id": self.headers["x-request-id"] or "", "fault": fault}) + "\n")
             Handler.log.flush()
         chat = "messages" in body
         tokens = body.get("max_tokens", 16)
