@@ -117,7 +117,7 @@ Status Probe(const ProbeFlags& flags) {
   const ride::Adapter* maybe_adapter = ride::FindAdapter(spec.engine);
   TRY_ASSIGN(const ride::UpstreamTarget target, ride::UpstreamTarget::Parse(spec.url, key));
   auto endpoint = ride::ProbeAndWait(target, maybe_adapter, {.ca_file = flags.ca_file});
-  if (!endpoint && endpoint.error().detail.find("can't connect") != std::string::npos) {
+  if (!endpoint && endpoint.error().field == net::kUnreachedField) {
     endpoint.error().detail += "; check that a server runs there, on that port";
   }
   TRY(endpoint);

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/limits.h"
+#include "net/http_client.h"
 #include "net/http_head.h"
 #include "net/tls_context.h"
 
@@ -50,7 +51,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
                                     const tcp::resolver::results_type& found) {
           if (error) {
             const error_code lack = self->LackNow();
-            self->Failed("can't look up the host", lack ? lack : error);
+            self->Unreached("can't look up the host", lack ? lack : error);
           } else {
             self->ConnectTo(found);
           }
@@ -68,8 +69,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   // socket that couldn't be made. `why_not`: of the address before.
   void ConnectToNext(const error_code& why_not) {
     if (connection_->closed || next_ == found_.end()) {
-      Failed("can't connect",
-             connection_->closed ? error_code(asio::error::operation_aborted) : why_not);
+      Unreached("can't connect",
+                connection_->closed ? error_code(asio::error::operation_aborted) : why_not);
       return;
     }
     const tcp::endpoint to = (next_++)->endpoint();
@@ -92,7 +93,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
       connection_->stream.socket().set_option(tcp::no_delay(true), error);
     }
     if (connection_->closed || IsLackOfOurs(error)) {
-      Failed("can't connect", connection_->closed ? asio::error::operation_aborted : error);
+      Unreached("can't connect", connection_->closed ? asio::error::operation_aborted : error);
     } else if (error) {
       ConnectToNext(error);
     } else if (maybe_proxy_ != nullptr && connection_->origin.tls) {
@@ -200,12 +201,17 @@ class Connector : public std::enable_shared_from_this<Connector> {
     return IsLackOfOurs(error) ? error : error_code();
   }
 
-  void Failed(std::string_view what, const error_code& error) {
+  void Failed(std::string_view what, const error_code& error, std::string_view field = {}) {
     const std::string through =
         maybe_proxy_ == nullptr ? "" : " through the proxy " + maybe_proxy_->origin.ToString();
     done_(Fail(IsLackOfOurs(error) ? Code::kResourceExhausted : Code::kUnavailable,
                connection_->origin.ToString() + through + ": " + std::string(what) + ": " +
-                   ErrorText(error)));
+                   ErrorText(error),
+               std::string(field)));
+  }
+  // Before anybody was there to speak with.
+  void Unreached(std::string_view what, const error_code& error) {
+    Failed(what, error, kUnreachedField);
   }
 
   const std::shared_ptr<ClientConnection> connection_;

@@ -38,6 +38,10 @@ struct HttpClientRequest {
   bool keep_connection = true;  // false: for this answer alone, and the upstream is told so
 };
 
+// The field of an error that says that nobody was there to speak with: no address for the host, or
+// no connection to one. TLS that fails, and a proxy that refuses, are something else.
+inline constexpr std::string_view kUnreachedField = "host";
+
 // Receives one response; on the loop, one call at a time. May be told nothing but OnDone.
 class HttpResponseSink {
  public:
@@ -51,9 +55,9 @@ class HttpResponseSink {
   // Adds what the next OnBody() will touch. Asked for now and then, as long as a body comes.
   virtual void ListHot(HotLines& lines) const { (void)lines; }
   // Once, last. Ok: the response is complete. Otherwise kUnavailable (no connection could be
-  // made), kResourceExhausted (too many wait already, none came free in time, or we
-  // have no descriptor left for one),
-  // kDeadlineExceeded, kUpstreamError (it closed early, or broke the protocol).
+  // made; kUnreachedField), kResourceExhausted (too many wait already, none came free in time, or
+  // we have no descriptor left for one), kDeadlineExceeded, kUpstreamError (it closed early, or
+  // broke the protocol).
   virtual void OnDone(Status status) = 0;
 };
 

@@ -400,7 +400,8 @@ void UpstreamExchange::OnTimer() {
     Fail({Code::kResourceExhausted,
           Where() + ": none of its connections came free in " + after(timeouts.connect_ms)});
   } else if (stage_ == Stage::kConnecting) {
-    Fail({Code::kUnavailable, Where() + ": no connection after " + after(timeouts.connect_ms)});
+    Fail({Code::kUnavailable, Where() + ": no connection after " + after(timeouts.connect_ms),
+          std::string(kUnreachedField)});
   } else if (!response_started_) {
     Fail({Code::kDeadlineExceeded,
           Where() + ": no response after " + after(timeouts.first_byte_ms)});

@@ -36,7 +36,8 @@ struct Reply {
   int status = 0;
   wire::HttpHeaders headers = {};
   std::string body = {};
-  Json document = {};   // of the body; null when it's none
+  Json document = {};      // of the body; null when it's none
+  bool unreached = false;  // no connection could be made: nobody is there, as far as we can see
   bool unsent = false;  // we had no descriptor or connection for it: says nothing of the upstream
 };
 

@@ -70,6 +70,7 @@ struct CallSequence::State {
         const bool maybe_tls = status.error().code == Code::kUpstreamError &&
                                !state_->target.origin.tls && reply_.status == 0 &&
                                state_->next == 0;
+        reply_.unreached = status.error().field == net::kUnreachedField;
         reply_.unsent = status.error().code == Code::kResourceExhausted;
         FailWith(status.error().detail + (maybe_tls ? " (if it speaks TLS, use https://)" : ""));
       } else if (Result<Json> document = ParseJson(reply_.body)) {
@@ -149,6 +150,15 @@ std::string AnsweredInWords(const std::string& asked, int status, std::string_vi
   return asked + " answered " + std::to_string(status) + std::string(so);
 }
 
+namespace {
+
+tl::unexpected<Error> NoAnswer(const Reply& reply) {
+  return Fail(Code::kUnavailable, reply.body,
+              std::string(reply.unreached ? net::kUnreachedField : std::string_view()));
+}
+
+}  // namespace
+
 Result<Identified> Identify(const Replies& replies, std::string_view key) {
   for (const Adapter* adapter : Adapters()) {
     if (std::string why = adapter->recognise(replies); !why.empty()) {
@@ -157,7 +167,7 @@ Result<Identified> Identify(const Replies& replies, std::string_view key) {
   }
   const Reply& models = replies.At("GET /v1/models");
   if (models.status == 0) {
-    return Fail(Code::kUnavailable, models.body);
+    return NoAnswer(models);
   }
   if (models.status == 400 && (models.body.find("HTTPS port") != std::string::npos ||
                                models.body.find("use https://") != std::string::npos)) {
@@ -339,7 +349,7 @@ void Prober::AskAll(Replies known) {
                                        replies.AddAll(std::move(known));
                                        const Reply& models = replies.At("GET /v1/models");
                                        if (models.status == 0) {
-                                         done_(Fail(Code::kUnavailable, models.body));
+                                         done_(NoAnswer(models));
                                          return;
                                        }
                                        done_(Conclude(engine_, replies, target_.api_key));

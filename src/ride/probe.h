@@ -56,7 +56,8 @@ inline bool RefusesKey(int status) {
 // that was sent.
 std::string AnsweredInWords(const std::string& asked, int status, std::string_view key);
 
-// Which engine replies to IdentifyCalls() like that. kUnavailable: nobody answers there.
+// Which engine replies to IdentifyCalls() like that. kUnavailable: nobody answers there, with
+// net::kUnreachedField where no connection could be made.
 // kUpstreamError: somebody does, and it's no engine that we know, or doesn't take our key.
 struct Identified {
   const Adapter* adapter = nullptr;

@@ -161,6 +161,10 @@ TEST(Identify, DoesNotGuess) {
   const auto nobody = Identify(Make({{"GET /v1/models", 0, "connection refused"}}));
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().code, Code::kUnavailable);
+  EXPECT_EQ(nobody.error().field, "");
+  Replies unreached;
+  unreached.Add({"GET", "/v1/models"}, {.body = "no way there", .unreached = true});
+  EXPECT_EQ(Identify(unreached).error().field, net::kUnreachedField);
   const auto web = Identify(Make({{"GET /v1/models", 404, "<html>"}, {"GET /health", 200, "ok"}}));
   ASSERT_FALSE(web);
   EXPECT_EQ(web.error().code, Code::kUpstreamError);

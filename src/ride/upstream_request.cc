@@ -201,6 +201,7 @@ void UpstreamRequest::OnDone(Status status) {
   }
   if (!status) {
     Error error = owner_.Named(std::move(status).error());
+    error.field.clear();  // no field of the client's is at fault
     if (error.code == Code::kUnavailable) {
       owner_.OnUnreachable(error.detail);
     }
