@@ -284,9 +284,10 @@ def an_error(deltas):
 
 
 def in_peace(e, each):
-    """A stream that was answered while nobody was disturbed."""
-    return (answered_by("native", stream=True)(e, each)
-            and not any(step.overlaps(each.began - 1, each.ended + 1) for step in e.steps) and not e.stalls)
+    """A stream that was answered, begun when somebody could serve and nobody disturbed its replica."""
+    begun = dataclasses.replace(each, ended=each.began)
+    return (answered_by("native", stream=True)(e, each) and not e.stalled_s(each.began - 60, each.began)
+            and not nobody_could(e, begun) and not broken_by(e, begun) and len(e.records.get(each.id, [])) == 1)
 
 
 def planted(**fields):
