@@ -28,6 +28,9 @@ struct Capabilities {
   std::string version;  // of the engine; empty: not known
   std::string about;    // how it runs, for a person: "cpu avx2, 2 threads ..."; empty: not known
   std::vector<std::string> models;
+  // What its answers hang on (model, template, context, numerics), by an identity of the engine's
+  // own kind: two of one engine with the same answer alike. Empty: not known.
+  std::string artifact;
   int32_t context_length = 0;  // 0: not known
   bool native = false;         // takes tokens, emits neutral events only
   bool exact = false;          // same bits whatever the path; evict may be exact
@@ -37,6 +40,8 @@ struct Capabilities {
   bool images = false;
   bool embeddings = false;
   bool token_ids = false;  // TextDelta::tokens is filled
+  // Goes on with an answer after any of its tokens, also those whose text wasn't sent yet.
+  bool continues_exactly = false;
   bool cancel_stops_engine = false;
   bool honours_cache_salt = false;
   bool honours_priority = false;
@@ -74,7 +79,8 @@ struct WorkerLoad {
 struct Placement {
   std::string_view worker;    // by its name in logs and metrics
   std::string_view why = {};  // for a log: who it was chosen among; empty: there was no choice
-  int attempt = 1;            // 2 and on: others failed before anything of theirs was passed on
+  int attempt = 1;            // 2 and on: others had it before, and failed
+  int resumed = 0;            // how often the answer goes on after what another one began
 };
 
 // Receives one request's events. Calls come one at a time, in order, from a thread of the driver;
@@ -235,6 +241,14 @@ class EngineDriver {
   // on the engine.
   [[nodiscard]] virtual Status Admit(std::shared_ptr<const Prepared> prepared,
                                      std::shared_ptr<EventSink> sink) = 0;
+
+  // Whether an answer to this that broke off elsewhere, at an engine of the same artifact, can go
+  // on here (Prepared::maybe_continuation), and tells its token ids for that when it begins here
+  // (Prepared::for_resumption). Any thread.
+  virtual bool CanContinue(const Prepared& prepared) const {
+    (void)prepared;
+    return false;
+  }
 
   // The client is gone or lost interest. Takes effect within one step (native: KV blocks are free
   // then; ridden: the upstream connection is closed). The sink gets Failed{kCancelled} if it had

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "wire/document_edit.h"
 #include "wire/http_headers.h"
 #include "wire/turn.h"
 
@@ -24,6 +25,18 @@ struct PreparedPrompt {
   // A field of the request that the model's template can't be told; empty: none. Ridden engines
   // have templates of their own.
   std::string unserved_field{};
+};
+
+// An answer that another replica began and couldn't end: for a driver that CanContinue() it, which
+// sends what follows, as if the other one had sent it.
+struct Continuation {
+  std::string artifact;                // of who began it
+  std::vector<int32_t> prompt_tokens;  // as the engine told them; empty: it didn't
+  std::vector<int32_t> tokens;         // of the answer so far
+  // Members that every chunk of the stream has, as it began: "id", "created" ...
+  std::vector<wire::MemberEdit> head;
+  int64_t created_s = 0;         // that head's; 0: it has none
+  std::optional<uint64_t> seed;  // in force, where the engine told it
 };
 
 // A prompt that leaves no room for an answer. tokens: how many, in words ("at least 12").
@@ -60,6 +73,11 @@ struct Prepared {
   // When the driver gives it up, waiting or running, with DeadlineError(). Absent: never.
   std::optional<int64_t> deadline_ns;
   std::string traceparent;
+
+  // A fleet may have to go on with the answer elsewhere: a driver that CanContinue() fills
+  // TextDelta::tokens, and shows the client no more of them than it asked for.
+  bool for_resumption = false;
+  std::shared_ptr<const Continuation> maybe_continuation = {};
 };
 
 inline Error DeadlineError(const Prepared& prepared) {

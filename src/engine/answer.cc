@@ -43,14 +43,24 @@ std::string Answer::EchoOf(std::string_view prompt, bool answer_follows) {
 }
 
 Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
-  ++tokens_;
-  pending_tokens_.push_back(sample.token);
   if (sampling_.spec.top_logprobs >= 0) {
     pending_logprobs_.push_back(LogprobsOf(sample, tokenizer_));
   }
-  const bool stops = std::binary_search(sampling_.stop_tokens.begin(), sampling_.stop_tokens.end(),
-                                        sample.token) &&
-                     tokens_ > sampling_.min_tokens;
+  return Advance(sample.token, room);
+}
+
+Answer::Step Answer::Replay(int32_t token, int32_t room) {
+  Step step = Advance(token, room);
+  pending_tokens_.clear();
+  return step;
+}
+
+Answer::Step Answer::Advance(int32_t token, int32_t room) {
+  ++tokens_;
+  pending_tokens_.push_back(token);
+  const bool stops =
+      std::binary_search(sampling_.stop_tokens.begin(), sampling_.stop_tokens.end(), token) &&
+      tokens_ > sampling_.min_tokens;
   Step step;
   std::string text;
   std::string out;
@@ -60,15 +70,15 @@ Answer::Step Answer::Take(const tensor::SampleResult& sample, int32_t room) {
                         .stop_string = {},
                         .stop_token = {}};
     if (std::binary_search(sampling_.own_stop_tokens.begin(), sampling_.own_stop_tokens.end(),
-                           sample.token)) {
-      finish.stop_token = sample.token;
+                           token)) {
+      finish.stop_token = token;
     }
     if (include_stop_) {
-      detokenizer_.Feed(sample.token, text);
+      detokenizer_.Feed(token, text);
     }
     step.finish = std::move(finish);
   } else {
-    detokenizer_.Feed(sample.token, text);
+    detokenizer_.Feed(token, text);
     if (tokens_ >= sampling_.max_tokens || room <= 0) {
       step.finish = wire::Finish{.choice = choice_,
                                  .reason = wire::FinishReason::kLength,

@@ -33,9 +33,13 @@ class Answer {
   };
   // Takes the next token. room: how many more tokens the context holds after it.
   Step Take(const tensor::SampleResult& sample, int32_t room);
+  // Takes the next token of an answer that was begun elsewhere. Its delta's text was sent then; no
+  // later delta has the token.
+  Step Replay(int32_t token, int32_t room);
   int32_t tokens() const { return tokens_; }
 
  private:
+  Step Advance(int32_t token, int32_t room);
   wire::TextDelta TakePending(std::string text);
 
   const ResolvedSampling& sampling_;

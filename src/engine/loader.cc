@@ -4,8 +4,12 @@
 #include <bit>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/strings.h"
+#include "base/version.h"
 #include "model/card.h"
+#include "model/fingerprint.h"
+#include "text/chat_template.h"
 
 namespace fak::engine {
 namespace {
@@ -87,6 +91,17 @@ uint32_t BlocksWithin(const MemoryPlan& plan, const EngineOptions& options, uint
   return static_cast<uint32_t>(std::min<uint64_t>(blocks, 1u << 30));
 }
 
+// All that two servers must have in common for the same answer to the same request.
+std::string Artifact(const Hash128& file, const LoadedEngine& engine) {
+  const text::ChatTemplate* const maybe_template = engine.card->maybe_chat_template.get();
+  std::string facts = file.ToHex();
+  facts += "\n" + std::string(kVersion) + "\n" + engine.backend->info().numerics;
+  facts += "\n" + std::to_string(static_cast<int>(engine.options.kv_cache_dtype));
+  facts += "\n" + std::to_string(engine.plan.context) + "\n";
+  facts += maybe_template == nullptr ? std::string_view() : maybe_template->source();
+  return Xxh3Wide(facts).ToHex();
+}
+
 }  // namespace
 
 Result<MemoryPlan> PlanMemory(const model::ModelFile& file, const tensor::Backend& backend,
@@ -162,6 +177,8 @@ Result<LoadedEngine> LoadEngine(const std::string& path, std::unique_ptr<tensor:
   TRY_ASSIGN(engine.executable,
              backend->Compile(std::move(loaded.program), LimitsOf(options, engine.plan.context)));
   engine.backend = std::move(backend);
+  TRY_ASSIGN(const Hash128 fingerprint, model::Fingerprint(file->gguf()));
+  engine.artifact = Artifact(fingerprint, engine);
   return engine;
 }
 

@@ -47,6 +47,7 @@ struct LoadedEngine {
   model::ModelShape shape;
   EngineOptions options;
   MemoryPlan plan;
+  std::string artifact;  // driver::Capabilities::artifact
 };
 
 // Prices the model against the back end's memory. kResourceExhausted, with the sum and the flag

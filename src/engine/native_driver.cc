@@ -62,6 +62,7 @@ NativeDriver::NativeDriver(LoadedEngine engine, NativeDriverOptions options, con
                         std::to_string(engine_.plan.context) + ", KV " +
                         FormatBytes(engine_.plan.kv);
   capabilities->models = options_.served_names;
+  capabilities->artifact = engine_.artifact;
   capabilities->context_length = static_cast<int32_t>(engine_.plan.context);
   capabilities->native = true;
   capabilities->exact = true;
@@ -94,6 +95,13 @@ Status NativeDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                 std::to_string(sequences) + " choices of one request, at most " +
                     std::to_string(options_.sequences_max) + " are taken",
                 "n");
+  }
+  if (const auto& so_far = prepared->turn->answer_so_far;
+      so_far && !so_far->artifact.empty() && so_far->artifact != engine_.artifact) {
+    return Fail(Code::kInvalidArgument,
+                "continue_answer.artifact: the answer was begun by another model, or by one that "
+                "is served otherwise, than this (GET /version)",
+                "continue_answer.artifact");
   }
   TRY_ASSIGN(std::unique_ptr<Request> request,
              MakeRequest(std::move(prepared), std::move(sink), *engine_.card, engine_.plan.context,
@@ -229,14 +237,40 @@ void NativeDriver::Accept(std::unique_ptr<Request> request) {
     Leave(request->choices.size());
     return;
   }
+  const std::optional<wire::Finish> finished = request->finished;
   for (Choice& choice : request->choices) {
     choice.sequence.arrival = ++arrivals_;
     owners_.emplace(&choice.sequence, std::pair{request.get(), &choice});
-    scheduler_.Add(choice.sequence);
+    if (!finished) {
+      scheduler_.Add(choice.sequence);
+    }
   }
   next_deadline_ns_ =
       std::min(next_deadline_ns_, request->prepared->deadline_ns.value_or(INT64_MAX));
-  requests_.emplace(id, std::move(request));
+  Request& accepted = *requests_.emplace(id, std::move(request)).first->second;
+  if (finished) {  // begun elsewhere, to its end: nothing is left to compute
+    Choice& choice = accepted.choices.front();
+    TellStarted(accepted, choice);
+    EndChoice(accepted, choice, *finished);
+  }
+}
+
+void NativeDriver::TellStarted(Request& request, const Choice& first) {
+  request.started = true;
+  const driver::Prepared& prepared = *request.prepared;
+  int32_t prompt_tokens = 0;
+  for (const driver::PreparedPrompt& prompt : prepared.prompts) {
+    prompt_tokens += static_cast<int32_t>(prompt.tokens.size());
+  }
+  if (maybe_metrics_ != nullptr) {
+    maybe_metrics_->Observe(Latency::kQueue, Seconds(clock_.NowNs() - prepared.arrival_ns));
+  }
+  request.sink->OnEvent(
+      wire::Started{.seed = request.sampling.front().spec.seed,
+                    .prompt_tokens = prompt_tokens,
+                    .cached_tokens = static_cast<int32_t>(first.sequence.cached_tokens),
+                    .said = std::move(request.said),
+                    .said_tokens = request.said_tokens});
 }
 
 void NativeDriver::FailOverdue() {
@@ -391,7 +425,6 @@ void NativeDriver::Observe() {
 }
 
 void NativeDriver::Process(const tensor::StepOutput& output) {
-  const int64_t now_ns = clock_.NowNs();
   for (size_t i = 0; i < planned_.size(); ++i) {
     if (output.finite[i] == 0) {
       FailRequest(*planned_[i].request,
@@ -409,24 +442,14 @@ void NativeDriver::Process(const tensor::StepOutput& output) {
       continue;
     }
     if (!request.started) {
-      request.started = true;
-      const driver::Prepared& prepared = *request.prepared;
-      int32_t prompt_tokens = 0;
-      for (const driver::PreparedPrompt& prompt : prepared.prompts) {
-        prompt_tokens += static_cast<int32_t>(prompt.tokens.size());
-      }
-      if (maybe_metrics_ != nullptr) {
-        maybe_metrics_->Observe(Latency::kQueue, Seconds(now_ns - prepared.arrival_ns));
-      }
-      request.sink->OnEvent(wire::Started{request.sampling.front().spec.seed, prompt_tokens,
-                                          static_cast<int32_t>(choice.sequence.cached_tokens)});
+      TellStarted(request, choice);
     }
     const auto samples = output.samples.subspan(planned.first_logit, planned.logits);
     if (planned.logits > (planned.samples ? 1u : 0u)) {
       ScorePrompt(planned, samples);
     }
     if (planned.samples) {
-      if (choice.answer.tokens() == 0 && choice.sampler.generated() == 0) {
+      if (!std::exchange(choice.prompt_told, true)) {
         FinishPrompt(request, choice);
       }
       if (!choice.ended) {
@@ -527,20 +550,21 @@ void NativeDriver::EndRequest(Request& request) {
   }
   if (maybe_metrics_ != nullptr) {
     const int64_t now_ns = clock_.NowNs();
+    const int32_t generated = usage.completion_tokens - request.said_tokens;  // here
     metrics::RequestTimes times;
     times.end_to_end_s = Seconds(now_ns - request.prepared->arrival_ns);
-    if (usage.completion_tokens > 0) {
+    if (request.first_token_ns != 0) {
       times.first_token_s = Seconds(request.first_token_ns - request.prepared->arrival_ns);
     }
     if (request.choices.size() == 1) {
-      times.tokens = usage.completion_tokens;
+      times.tokens = generated;
     }
     if (times.tokens > 1) {
-      times.per_token_s = Seconds(now_ns - request.first_token_ns) / (usage.completion_tokens - 1);
+      times.per_token_s = Seconds(now_ns - request.first_token_ns) / (generated - 1);
       maybe_metrics_->Observe(Latency::kTimePerOutputToken, *times.per_token_s);
     }
     maybe_metrics_->Observe(metrics::Tokens::kPrompt, usage.prompt_tokens);
-    maybe_metrics_->Observe(metrics::Tokens::kGeneration, usage.completion_tokens);
+    maybe_metrics_->Observe(metrics::Tokens::kGeneration, generated);
     maybe_metrics_->Observe(Latency::kEndToEnd, times.end_to_end_s);
     maybe_metrics_->CountRequest("ok");
     maybe_metrics_->CountGoodput(times);

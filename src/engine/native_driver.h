@@ -103,6 +103,8 @@ class NativeDriver final : public driver::EngineDriver,
   void FailOverdue();
   void BuildStep(std::span<const Slice> slices);
   void Observe();
+  // It begins; before any other event of it.
+  void TellStarted(Request& request, const Choice& first);
   void Process(const tensor::StepOutput& output);
   void ScorePrompt(const Planned& planned, std::span<const tensor::SampleResult> samples);
   void FinishPrompt(Request& request, Choice& choice);

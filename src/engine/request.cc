@@ -98,6 +98,48 @@ void FillSequence(Sequence& sequence, const driver::Prepared& prepared,
   sequence.score_prompt = scores;
 }
 
+// The answer so far, as if it had been generated here.
+Status Replay(const wire::AnswerSoFar& so_far, const text::ModelCard& card, uint32_t context,
+              Request& request) {
+  constexpr char kField[] = "continue_answer.token_ids";
+  const int32_t vocabulary = card.tokenizer->vocab_size();
+  if (request.choices.size() != 1) {
+    return Fail(Code::kInvalidArgument, "continue_answer takes one prompt and n = 1",
+                "continue_answer");
+  }
+  Choice& choice = request.choices.front();
+  std::vector<int32_t>& tokens = choice.sequence.tokens;
+  if (so_far.tokens.size() > context - tokens.size()) {
+    return Fail(Code::kInvalidArgument,
+                "continue_answer.token_ids: " + std::to_string(so_far.tokens.size()) +
+                    " tokens after a prompt of " + std::to_string(tokens.size()) +
+                    " are more than the context of " + std::to_string(context) + " holds",
+                kField);
+  }
+  for (const int32_t token : so_far.tokens) {
+    if (token < 0 || token >= vocabulary) {
+      return Fail(Code::kInvalidArgument,
+                  "continue_answer.token_ids: token " + std::to_string(token) +
+                      " is outside the vocabulary of " + std::to_string(vocabulary),
+                  kField);
+    }
+    if (request.finished) {
+      return Fail(Code::kInvalidArgument,
+                  "continue_answer.token_ids: the answer ends after " +
+                      std::to_string(request.said_tokens) + " of its " +
+                      std::to_string(so_far.tokens.size()) + " tokens",
+                  kField);
+    }
+    tokens.push_back(token);
+    choice.sampler.Append(token);
+    Answer::Step step = choice.answer.Replay(token, static_cast<int32_t>(context - tokens.size()));
+    request.said += step.delta ? step.delta->text : "";
+    request.finished = std::move(step.finish);
+    ++request.said_tokens;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepared> prepared,
@@ -134,6 +176,9 @@ Result<std::unique_ptr<Request>> MakeRequest(std::shared_ptr<const driver::Prepa
       choice.sequence.maybe_leader = leader;
       leader = leader == nullptr ? &choice.sequence : leader;
     }
+  }
+  if (turn.answer_so_far) {
+    TRY(Replay(*turn.answer_so_far, card, context, *request));
   }
   request->live = request->choices.size();
   request->prepared = std::move(prepared);

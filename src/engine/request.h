@@ -29,6 +29,7 @@ struct Choice {
   Answer answer;
   std::vector<wire::TokenLogprobs> prompt_logprobs;  // the first not scored
   int64_t last_token_ns = 0;
+  bool prompt_told = false;
   bool ended = false;
 };
 
@@ -42,7 +43,14 @@ struct Request {
   size_t live = 0;                         // choices that have not ended
   bool started = false;
   int64_t first_token_ns = 0;
+  // Of an answer that was begun elsewhere: its text, its tokens, and how it ended there, if it did.
+  std::string said;
+  int32_t said_tokens = 0;
+  std::optional<wire::Finish> finished;
   bool echoes() const {
+    if (said_tokens > 0) {
+      return false;  // it did there
+    }
     return prepared->turn->echo || prepared->turn->return_token_ids ||
            prepared->turn->sampling.prompt_logprobs >= 0;
   }

@@ -201,7 +201,7 @@ void Scheduler::TakeCached(Sequence& sequence) {
   sequence.blocks = std::move(match.blocks);
   sequence.computed = match.tokens;
   if (sequence.preemptions == 0) {
-    sequence.cached_tokens = match.tokens;
+    sequence.cached_tokens = std::min(match.tokens, sequence.prompt_tokens);
   }
 }
 

@@ -90,6 +90,7 @@ struct Ask {
   int32_t n = 1;
   bool echo = false;
   bool return_token_ids = false;
+  std::vector<int32_t> said = {};  // of the answer, elsewhere
   std::string salt = {};
   int32_t priority = 0;
   std::optional<int64_t> deadline_ns = {};
@@ -102,6 +103,9 @@ struct Ask {
     turn->n = n;
     turn->echo = echo;
     turn->return_token_ids = return_token_ids;
+    if (!said.empty()) {
+      turn->answer_so_far = wire::AnswerSoFar{said, 0, {}};
+    }
     auto prepared = std::make_shared<driver::Prepared>();
     prepared->request_id = id;
     prepared->turn = std::move(turn);

@@ -60,6 +60,7 @@ void Exchange::OnPlaced(const driver::Placement& placement) {
   end_.worker = placement.worker;
   end_.route = placement.why;
   end_.attempts = placement.attempt;
+  end_.resumed = placement.resumed;
 }
 
 void Exchange::OnEvent(wire::Event&& event) noexcept {
@@ -67,6 +68,9 @@ void Exchange::OnEvent(wire::Event&& event) noexcept {
     end_.usage = usage->usage;
   } else if (const auto* started = std::get_if<wire::Started>(&event)) {
     end_.usage.prompt_tokens = started->prompt_tokens;
+    if (started->said_tokens > 0) {
+      end_.usage.completion_tokens = started->said_tokens;
+    }
   } else if (const auto* finish = std::get_if<wire::Finish>(&event)) {
     broken_off_ = broken_off_ || finish->reason == wire::FinishReason::kError;
   } else if (const auto* text = std::get_if<wire::TextDelta>(&event)) {

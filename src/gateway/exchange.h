@@ -23,6 +23,7 @@ struct ExchangeEnd {
   std::string worker;         // that took it, where there could be several
   std::string route;          // why that one, where there was a choice
   int attempts = 1;           // at how many it was tried
+  int resumed = 0;            // of these: went on with the stream of one that broke off
   std::string served_by;      // an endpoint behind that, where it says so
 };
 

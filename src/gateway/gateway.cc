@@ -415,6 +415,9 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   if (end.attempts > 1) {
     fields.push_back({"attempts", int64_t{end.attempts}});
   }
+  if (end.resumed > 0) {
+    fields.push_back({"resumed", int64_t{end.resumed}});
+  }
   if (!end.served_by.empty()) {
     fields.push_back({"served_by", std::string_view(end.served_by)});
   }
@@ -580,6 +583,9 @@ Result<std::shared_ptr<const driver::Prepared>> Gateway::MakeReady(
     Call& call, std::shared_ptr<const wire::Turn> turn, std::shared_ptr<const Json> document) {
   TRY(CheckModel(turn->model));
   TRY_ASSIGN(const auto card, CardFor(*turn));
+  if (turn->answer_so_far && turn->answer_so_far->created_s > 0) {
+    call.context.wall_ns = turn->answer_so_far->created_s * kNsPerSecond;  // its prompt's date
+  }
   if (!driver_.capabilities()->native) {
     call.context.maybe_body =
         std::make_shared<const std::string>(std::exchange(call.request.body, {}));
@@ -630,6 +636,9 @@ void Gateway::Generate(std::shared_ptr<Call> call, Result<wire::Turn> decoded,
       std::make_shared<Exchange>(turn, std::move(head), HeadersOf(*call), call->context.shown_id,
                                  call->response, clock_, [this, call](const ExchangeEnd& end) {
                                    EndShare(*call, end);
+                                   if (end.resumed > 0) {
+                                     emitter_->CountMigration(end.error ? "error" : "ok");
+                                   }
                                    LogAccess(*call, end);
                                  });
   if (MaySeeRoutes(*call)) {

@@ -241,7 +241,12 @@ void Gateway::Ready(std::shared_ptr<Call> call) {
 void Gateway::Version(std::shared_ptr<Call> call) {
   std::string body;
   JsonWriter json(body);
-  json.BeginObject().Key("version").String(kVersion).Key("engine").String("fak").EndObject();
+  json.BeginObject().Key("version").String(kVersion).Key("engine").String("fak");
+  const auto capabilities = driver_.capabilities();
+  if (capabilities->native && !capabilities->artifact.empty()) {
+    json.Key("artifact").String(capabilities->artifact);
+  }
+  json.EndObject();
   Answer(*call, 200, std::move(body));
 }
 

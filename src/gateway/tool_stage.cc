@@ -76,6 +76,12 @@ void ToolStage::OnEvent(wire::Event&& event) noexcept {
     Take(std::move(*text));
   } else if (auto* finish = std::get_if<wire::Finish>(&event)) {
     Take(std::move(*finish));
+  } else if (auto* started = std::get_if<wire::Started>(&event);
+             started != nullptr && !started->said.empty()) {
+    // What was said before it went on here was told then.
+    std::vector<text::ToolCallPart> told;
+    ParserOf(0).Feed(started->said, told);
+    next_->OnEvent(std::move(event));
   } else {
     next_->OnEvent(std::move(event));
   }

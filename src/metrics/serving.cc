@@ -233,6 +233,10 @@ void Emitter::CountLimitRefusal(std::string_view limit) {
   impl_->Labelled(Row::kLimitRefusals, limit).Increment();
 }
 
+void Emitter::CountMigration(std::string_view outcome) {
+  impl_->Labelled(Row::kMigrations, outcome).Increment();
+}
+
 void Emitter::CountGoodput(const RequestTimes& times) {
   for (const Slo& slo : impl_->owner.slos) {
     if (Meets(slo, times)) {

@@ -65,6 +65,7 @@ class Emitter {
   void CountRequest(std::string_view outcome);     // "ok", "error", "cancelled"
   void CountError(std::string_view kind);          // CodeName() of the error
   void CountLimitRefusal(std::string_view limit);  // of a key: "requests", "tokens" ...
+  void CountMigration(std::string_view outcome);   // "ok", "error"
   // Of a successful request: counts the objectives that it met.
   void CountGoodput(const RequestTimes& times);
 

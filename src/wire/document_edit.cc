@@ -1,6 +1,7 @@
 #include "wire/document_edit.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -47,6 +48,24 @@ class Scanner {
   }
   // Of the object's closing brace.
   size_t at() const { return at_; }
+
+  // Of a list: where each element begins and ends.
+  std::vector<std::pair<size_t, size_t>> Elements() {
+    std::vector<std::pair<size_t, size_t>> elements;
+    ++at_;  // [
+    SkipBlanks();
+    while (text_[at_] != ']') {
+      const size_t begin = at_;
+      SkipValue();
+      elements.emplace_back(begin, at_);
+      SkipBlanks();
+      if (text_[at_] == ',') {
+        ++at_;
+        SkipBlanks();
+      }
+    }
+    return elements;
+  }
 
  private:
   static std::string NameOf(std::string_view literal) {
@@ -124,6 +143,38 @@ std::string EditMembers(std::string_view object, std::span<const MemberEdit> edi
     }
   }
   out += object.substr(members.empty() ? close : members.back().end);
+  return out;
+}
+
+std::string EditPresent(std::string_view object, std::span<const MemberEdit> edits) {
+  const std::vector<Member> members = Scanner(object).Members();
+  std::vector<MemberEdit> present;
+  std::copy_if(edits.begin(), edits.end(), std::back_inserter(present), [&](const auto& edit) {
+    return std::any_of(members.begin(), members.end(),
+                       [&edit](const Member& member) { return member.name == edit.name; });
+  });
+  return present.empty() ? std::string(object) : EditMembers(object, present);
+}
+
+std::string EditListed(std::string_view object, std::string_view list,
+                       std::span<const MemberEdit> edits) {
+  std::string out;
+  size_t done = 0;
+  for (const Member& member : Scanner(object).Members()) {
+    const std::string_view value =
+        object.substr(member.value_begin, member.end - member.value_begin);
+    if (member.name != list || !value.starts_with('[')) {
+      continue;
+    }
+    for (const auto& [begin, end] : Scanner(value).Elements()) {
+      if (value[begin] == '{') {
+        out += object.substr(done, member.value_begin + begin - done);
+        out += EditPresent(value.substr(begin, end - begin), edits);
+        done = member.value_begin + end;
+      }
+    }
+  }
+  out += object.substr(done);
   return out;
 }
 

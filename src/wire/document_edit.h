@@ -19,4 +19,11 @@ struct MemberEdit {
 // a name. Precondition: ParseJson() takes `object`, and it is an object. Linear, copies once.
 std::string EditMembers(std::string_view object, std::span<const MemberEdit> edits);
 
+// The same for members that are there alone: none is appended.
+std::string EditPresent(std::string_view object, std::span<const MemberEdit> edits);
+
+// EditPresent() of every object in the list `list` of the object. A `list` that is none stays.
+std::string EditListed(std::string_view object, std::string_view list,
+                       std::span<const MemberEdit> edits);
+
 }  // namespace fak::wire

@@ -39,6 +39,17 @@ TEST(EditMembers, FindsNamesHoweverTheyAreSpelled) {
   EXPECT_EQ(Edit("{\"a\":1,\"a\":2}", {{"a", "3"}}), "{\"a\":3,\"a\":3}");
 }
 
+TEST(EditListed, EditsWhatIsThereInEachObjectOfTheList) {
+  const std::vector<MemberEdit> edits = {{"a", std::nullopt}, {"b", "null"}};
+  const auto edit = [&edits](std::string_view object) { return EditListed(object, "l", edits); };
+  EXPECT_EQ(edit(R"({"a":1,"l":[ {"a":[1,2],"c":"]"} , 7, {"b":{"a":1}} ],"b":2})"),
+            R"({"a":1,"l":[ {"c":"]"} , 7, {"b":null} ],"b":2})");
+  for (const char* untouched :
+       {R"({"l":[]})", R"({"l":7,"a":1})", R"({})", R"({"l":[[{"a":1}]]})"}) {
+    EXPECT_EQ(edit(untouched), untouched);
+  }
+}
+
 TEST(EditMembers, GivesWhatEditingTheTreeGives) {
   const std::string_view documents[] = {
       "{}", "{\"a\":null}", "{\"b\":[1,{\"a\":\"\\\\\"}],\"a\":{\"a\":{}},\"c\":\"{,}\"}",

@@ -39,6 +39,10 @@ struct Started {
   std::optional<uint64_t> seed;  // the one in force
   int32_t prompt_tokens = -1;    // -1: not known
   int32_t cached_tokens = -1;
+  // Of an answer that was begun elsewhere (Turn::answer_so_far): its text, as it was sent then, and
+  // its tokens. What follows in the events goes on after them.
+  std::string said = {};
+  int32_t said_tokens = 0;
 };
 
 // Prompt log probabilities and, with echo, the prompt itself: the whole characters of it. At most

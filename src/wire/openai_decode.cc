@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kInt32Min = std::numeric_limits<int32_t>::min();
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr int64_t kInt53Max = (int64_t{1} << 53) - 1;  // what every reader of JSON keeps whole
 
 std::string At(std::string_view list, size_t index) {
   return std::string(list) + "[" + std::to_string(index) + "]";
@@ -242,6 +243,39 @@ void ReadCommon(Fields& fields, Turn& turn) {
   IgnoreCommon(fields);
 }
 
+// fak's own: an answer that was begun elsewhere.
+void ReadAnswerSoFar(Fields& fields, Turn& turn) {
+  constexpr char kField[] = "continue_answer";
+  const Json* given = fields.Take(kField);
+  if (given == nullptr) {
+    return;
+  }
+  if (!given->is_object()) {
+    fields.Fail(kField, "must be an object");
+    return;
+  }
+  Fields inner(*given);
+  AnswerSoFar& so_far = turn.answer_so_far.emplace();
+  const Json* tokens = inner.Take("token_ids");
+  std::optional<std::vector<int32_t>> ids = tokens == nullptr ? std::nullopt : TokenIdsOf(*tokens);
+  if (!ids || ids->empty()) {
+    fields.Fail("continue_answer.token_ids", "must be a list of at least one token id");
+    return;
+  }
+  so_far.tokens = *std::move(ids);
+  Assign(so_far.created_s, inner.Int("created", 0, kInt53Max));
+  so_far.artifact = inner.String("artifact").value_or("");
+  Status read = inner.status();
+  read = read ? inner.RefuseUnknown() : std::move(read);
+  if (!read) {
+    fields.Fail(kField, read.error().detail);
+  } else if (turn.n != 1 || turn.prompts.size() > 1) {
+    fields.Fail(kField, "takes one prompt and n = 1");
+  } else if (turn.echo || turn.sampling.prompt_logprobs >= 0) {
+    fields.Fail(kField, "can't be had with echo or prompt_logprobs");
+  }
+}
+
 // Text parts become one string, as templates want it; anything else stays and is named.
 Json FlattenContent(Fields& fields, const Json& content, const std::string& where, Turn& turn) {
   if (!content.is_array()) {
@@ -435,6 +469,7 @@ Result<Turn> DecodeChatRequest(const Json& document) {
       document.Find("add_generation_prompt") != nullptr) {
     fields.Fail("continue_final_message", "can't be had with add_generation_prompt");
   }
+  ReadAnswerSoFar(fields, turn);
   TRY(fields.status());
   turn.unknown_fields = fields.Unknown();
   return turn;
@@ -456,6 +491,7 @@ Result<Turn> DecodeCompletionRequest(const Json& document) {
   Assign(turn.sampling.logprobs, fields.Int("logprobs", 0, limits::kTopLogprobsMax));
   Assign(turn.echo, fields.Bool("echo"));
   turn.suffix = fields.String("suffix");
+  ReadAnswerSoFar(fields, turn);
   TRY(fields.status());
   turn.unknown_fields = fields.Unknown();
   return turn;

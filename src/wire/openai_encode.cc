@@ -196,6 +196,12 @@ void OpenAiStream::Encode(const Event& event, std::string& out) {
     return;  // the upstream's own chunks said it; headers are no part of a stream
   } else if (const auto* started = std::get_if<Started>(&event)) {
     started_ = *started;
+    if (started->said_tokens > 0) {  // another stream has begun it
+      ChoiceState& state = choices_[0];
+      state.begun = true;
+      state.characters = CountCharacters(started->said);
+      tokens_sent_ = started->said_tokens;
+    }
   } else if (const auto* usage = std::get_if<UsageReport>(&event)) {
     usage_ = usage->usage;
   } else if (const auto* echo = std::get_if<PromptEcho>(&event)) {

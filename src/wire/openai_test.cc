@@ -42,6 +42,32 @@ TEST(DecodeChat, ReadsEveryKnownField) {
   EXPECT_EQ(turn->unknown_fields, std::vector<std::string>{"frobnicate"});
 }
 
+TEST(DecodeChat, ReadsAnAnswerThatWasBegunElsewhere) {
+  const auto turn =
+      Chat(R"(,"continue_answer":{"token_ids":[5,0],"created":1795959263,"artifact":"abc"})");
+  ASSERT_TRUE(turn) << turn.error().detail;
+  ASSERT_TRUE(turn->answer_so_far);
+  EXPECT_EQ(turn->answer_so_far->tokens, (std::vector<int32_t>{5, 0}));
+  EXPECT_EQ(turn->answer_so_far->created_s, 1795959263);
+  EXPECT_EQ(turn->answer_so_far->artifact, "abc");
+  EXPECT_TRUE(turn->unknown_fields.empty());
+  const std::pair<const char*, const char*> kWrong[] = {
+      {R"(,"continue_answer":7)", "continue_answer"},
+      {R"(,"continue_answer":{})", "continue_answer.token_ids"},
+      {R"(,"continue_answer":{"token_ids":[]})", "continue_answer.token_ids"},
+      {R"(,"continue_answer":{"token_ids":[-1]})", "continue_answer.token_ids"},
+      {R"(,"continue_answer":{"token_ids":[1],"other":1})", "continue_answer"},
+      {R"(,"continue_answer":{"token_ids":[1],"created":-1})", "continue_answer"},
+      {R"(,"continue_answer":{"token_ids":[1]},"n":2)", "continue_answer"},
+      {R"(,"continue_answer":{"token_ids":[1]},"echo":true)", "continue_answer"},
+  };
+  for (const auto& [fields, field] : kWrong) {
+    const auto refused = Chat(fields);
+    ASSERT_FALSE(refused) << fields;
+    EXPECT_EQ(refused.error().field, field) << fields;
+  }
+}
+
 TEST(DecodeChat, NamesTheFirstFieldThatOnlyOthersServe) {
   for (const char* idle : {R"("modalities":["text"])",
                            R"("bad_words":[])",

@@ -56,6 +56,16 @@ struct PromptInput {
   bool is_tokens = false;
 };
 
+// An answer that was begun elsewhere, for the engine that goes on with it: it stands after the
+// prompt as if this request had generated it, and only what follows is sent.
+struct AnswerSoFar {
+  std::vector<int32_t> tokens;  // at least one
+  // When it was begun, in seconds since 1970: the date that a template shows. 0: not said.
+  int64_t created_s = 0;
+  // Of what began it (driver::Capabilities): another one refuses. Empty: not said.
+  std::string artifact;
+};
+
 struct Turn {
   Surface surface = Surface::kChat;
   std::string model;  // as asked; empty: the served one
@@ -100,6 +110,7 @@ struct Turn {
   bool stream_include_usage = false;
   bool continuous_usage_stats = false;
   bool return_token_ids = false;
+  std::optional<AnswerSoFar> answer_so_far;  // "continue_answer"
 
   int32_t priority = 0;    // lower runs earlier, as vLLM has it
   std::string cache_salt;  // as the client gave it; the tenant is folded in by the gateway
