@@ -223,8 +223,8 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
   GiveLargeBlocksBack();
   Served served;
   served.names = flags.served_model_names;
-  TRY_ASSIGN(StartedUpstreams started, StartUpstreams(flags.replicas, flags.served_model_names,
-                                                      flags.upstream.routing_policy, maker));
+  TRY_ASSIGN(StartedUpstreams started,
+             StartUpstreams(flags.replicas, flags.served_model_names, flags.upstream, maker));
   served.maybe_fleet = started.driver.get();
   served.membership = std::make_unique<fleet::Membership>(
       *served.maybe_fleet, maker,

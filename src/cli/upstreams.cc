@@ -334,6 +334,9 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
           "Which of several upstreams gets a request: " + Join(fleet::RoutingPolicyNames(), ", "))
       ->check(CLI::IsMember(fleet::RoutingPolicyNames()))
       ->capture_default_str();
+  verb.add_flag("--resume-streams", flags.resume_streams,
+                "When an upstream dies in the middle of a stream, go on with it at another one of "
+                "the same engine and model: fak's own, and completions of vLLM");
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
       ->check(WholeWithin({.least = 0, .most = 86'400}))
@@ -438,8 +441,8 @@ Status ApplyUpstreamFlags(const UpstreamFlags& flags, std::vector<driver::Replic
 
 Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                         const std::vector<std::string>& served_names,
-                                        const std::string& routing_policy, DriverMaker& maker) {
-  TRY_ASSIGN(auto policy, fleet::MakeRoutingPolicy(routing_policy));
+                                        const UpstreamFlags& flags, DriverMaker& maker) {
+  TRY_ASSIGN(auto policy, fleet::MakeRoutingPolicy(flags.routing_policy));
   std::vector<fleet::FleetMember> members;
   std::vector<ride::UpstreamDriver*> upstreams;
   for (const driver::ReplicaSpec& spec : specs) {
@@ -451,8 +454,10 @@ Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& 
   }
   StartedUpstreams started;
   started.driver = std::make_unique<fleet::FleetDriver>(
-      std::move(members), fleet::FleetOptions{.policy = std::move(policy)}, Clock::Real(),
-      RandomSource::Real());
+      std::move(members),
+      fleet::FleetOptions{.policy = std::move(policy),
+                          .dispatch = {.resume_streams = flags.resume_streams}},
+      Clock::Real(), RandomSource::Real());
   TRY(started.driver->Start());
   started.count = specs.size();
   std::vector<Found> found;

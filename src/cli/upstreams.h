@@ -32,6 +32,7 @@ struct UpstreamFlags {
   std::vector<std::string> kv_events;  // [NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]
   std::vector<std::string> data_parallel_ranks;  // [NAME=]N
   int metrics_scrape_interval_s = 5;             // 0: never
+  bool resume_streams = false;
   std::string routing_policy = std::string(fleet::kDefaultRoutingPolicy);
 };
 
@@ -76,7 +77,7 @@ struct StartedUpstreams {
 // models; kInvalidArgument for one that can't mean any, and for a policy that there isn't.
 [[nodiscard]] Result<StartedUpstreams> StartUpstreams(const std::vector<driver::ReplicaSpec>& specs,
                                                       const std::vector<std::string>& served_names,
-                                                      const std::string& routing_policy,
+                                                      const UpstreamFlags& flags,
                                                       DriverMaker& maker);
 
 }  // namespace fak::cli

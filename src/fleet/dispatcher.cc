@@ -33,6 +33,11 @@ std::shared_ptr<FleetReplica> Dispatcher::MakeReplica(ReplicaOptions options,
 
 Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
                          std::shared_ptr<driver::EventSink> sink) {
+  if (options_.resume_streams && has_choice() && MayBeResumed(*prepared)) {
+    auto for_resumption = std::make_shared<driver::Prepared>(*prepared);
+    for_resumption->for_resumption = true;
+    prepared = std::move(for_resumption);
+  }
   const auto request = std::make_shared<FleetRequest>(*this, std::move(prepared), std::move(sink));
   {
     const std::lock_guard lock(mutex_);
@@ -69,8 +74,10 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
     }
     FleetReplica& replica = *chosen->attempt->replica();
     TRY(request.GoTo(chosen->attempt->replica()));
-    request.sink().OnPlaced(
-        {.worker = replica.name(), .why = chosen->why, .attempt = request.attempts()});
+    request.sink().OnPlaced({.worker = replica.name(),
+                             .why = chosen->why,
+                             .attempt = request.attempts(),
+                             .resumed = request.resumed()});
     Status admitted = replica.driver().Admit(request.prepared(), chosen->attempt);
     if (admitted) {
       request.SetTaken(chosen->attempt);
@@ -138,7 +145,7 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const Replicas& replicas,
   bool any_full = false;
   for (size_t i = 0; i < replicas.list.size(); ++i) {
     const std::shared_ptr<FleetReplica>& replica = replicas.list[i];
-    if (!Serves(replicas, *replica, request.turn()) || request.Tried(replica->id())) {
+    if (!Serves(replicas, *replica, request.turn()) || !request.MayGoTo(*replica)) {
       continue;
     }
     const FleetReplica::Seen seen = replica->Look(now_ns);
@@ -277,7 +284,7 @@ bool Dispatcher::HasElsewhere(const FleetRequest& request, Tier worst) const {
   const int64_t now_ns = clock_.NowNs();
   const std::shared_ptr<const Replicas> replicas = roster_.Now();
   return std::any_of(replicas->list.begin(), replicas->list.end(), [&](const auto& replica) {
-    return Serves(*replicas, *replica, request.turn()) && !request.Tried(replica->id()) &&
+    return Serves(*replicas, *replica, request.turn()) && request.MayGoTo(*replica) &&
            replica->Look(now_ns).tier <= worst;
   });
 }
@@ -521,6 +528,7 @@ FleetStatus Dispatcher::Describe() const {
   status.retries_left = budget_.BalanceAt(now_ns);
   status.retries = retries_;
   status.retries_denied = retries_denied_;
+  status.resumed = resumed_.load();
   return status;
 }
 

@@ -31,6 +31,9 @@ struct DispatchOptions {
   int attempts_max = 3;                      // of a request, each at another replica
   size_t residency_pairs_max = 1024 * 1024;  // of the residency index
   size_t queue_max = limits::kFleetQueueMax;
+  // A stream whose replica fails after content goes on at another one of the same artifact, where
+  // the engines can (driver::EngineDriver::CanContinue).
+  bool resume_streams = false;
 };
 
 struct FleetStatus {
@@ -41,6 +44,7 @@ struct FleetStatus {
   double retries_left = 0;      // of the budget
   uint64_t retries = 0;
   uint64_t retries_denied = 0;  // by the budget
+  uint64_t resumed = 0;         // of the retries: with streams that had begun
   // Of the residency index.
   size_t index_pairs = 0;
   size_t index_bytes = 0;
@@ -69,7 +73,7 @@ struct Explanation {
 
 // Who gets a request, and who gets it next when that fails. Replicas come and go meanwhile; one
 // that goes keeps what it has until that ends. Any thread; calls sinks, and drivers but for their
-// Load() and capabilities(), without a lock held. Outlives its requests.
+// Load(), capabilities() and CanContinue(), without a lock held. Outlives its requests.
 class Dispatcher {
  public:
   Dispatcher(std::unique_ptr<RoutingPolicy> policy, DispatchOptions options, const Clock& clock,
@@ -116,6 +120,7 @@ class Dispatcher {
   // Whether one that waits for a replica that is gone may leave it. Off no budget: nothing was
   // computed there that is computed again.
   bool MayLeave(const FleetRequest& request) const;
+  void CountResumed() { resumed_.fetch_add(1); }
   // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
   void OnLeft(const FleetReplica& replica, const FleetRequest& request, int64_t cached_tokens,
               const wire::Usage& usage);
@@ -183,6 +188,7 @@ class Dispatcher {
   RandomSource& random_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> rests_{false};
+  std::atomic<uint64_t> resumed_{0};
   std::atomic<size_t> queued_{0};  // size of the queue
   std::atomic<int64_t> pumps_{0};  // calls of Pump() that whoever is in it answers for
 

@@ -31,7 +31,8 @@ struct FleetOptions {
 // healthy ones to that which the policy chooses, else of the suspect, of those that asked to be
 // left alone, of those that are down; to none that drains. Where it fails and nothing was passed on
 // to the client it goes to another one, within a budget, if that may cure it (failure.h). From the
-// first content on it stays, and an error is the client's.
+// first content on it stays, and an error is the client's, unless streams are to be resumed
+// (DispatchOptions): then one of the same artifact goes on with it, where the engines can.
 //
 // A fleet of one asks it for anything, and tries nothing again.
 //

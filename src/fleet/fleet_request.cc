@@ -100,9 +100,13 @@ std::vector<std::vector<uint64_t>> FleetRequest::UnitKeys() const {
   return keys;
 }
 
-bool FleetRequest::Tried(ReplicaId id) const {
+bool FleetRequest::MayGoTo(const FleetReplica& replica) const {
   const std::lock_guard lock(mutex_);
-  return std::find(tried_.begin(), tried_.end(), id) != tried_.end();
+  if (std::find(tried_.begin(), tried_.end(), replica.id()) != tried_.end()) {
+    return false;
+  }
+  return !stays_with_ || (*stays_with_ == Artifact::Of(*replica.driver().capabilities()) &&
+                          prepared_ != nullptr && replica.driver().CanContinue(*prepared_));
 }
 
 int FleetRequest::attempts() const {
@@ -163,11 +167,16 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     attempt = cancelled_ ? nullptr : attempt_.lock();
   }
-  if (attempt == nullptr || !attempt->held() || !attempt->replica()->IsGone(now_ns) ||
-      !dispatcher_.MayLeave(*this)) {
+  if (attempt == nullptr || !attempt->replica()->IsGone(now_ns) || !dispatcher_.MayLeave(*this)) {
     return;
   }
   FleetReplica& replica = *attempt->replica();
+  if (!attempt->held()) {
+    if (attempt->Abandon()) {
+      replica.driver().Cancel(id_);
+    }
+    return;
+  }
   Error gone{Code::kUnavailable,
              "upstream " + replica.name() + " went away: " + replica.StatusAt(now_ns).why};
   if (!attempt->TakeAway(gone)) {
@@ -193,6 +202,56 @@ void FleetRequest::OnFailed(Error error, const FailureReading& reading,
   Fail(std::move(error), std::move(maybe_headers));
 }
 
+void FleetRequest::StayWith(Artifact artifact) {
+  const std::lock_guard lock(mutex_);
+  stays_with_ = std::move(artifact);
+}
+
+bool FleetRequest::GoOn(std::unique_ptr<ResumableAnswer>& answer, const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto going_on = std::make_shared<driver::Prepared>(*prepared_);
+    going_on->maybe_continuation = std::make_shared<const driver::Continuation>(answer->Continue());
+    prepared_ = std::move(going_on);
+    broke_off_ = broke_off_ ? broke_off_ : error;
+  }
+  if (!dispatcher_.MayTryElsewhere(*this)) {
+    return false;
+  }
+  dispatcher_.CountResumed();
+  {
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+    ++resumed_;
+  }
+  if (const Status placed = dispatcher_.Place(*this, error); !placed) {
+    const bool cancelled = placed.error().code == Code::kCancelled;
+    Fail(cancelled ? placed.error() : error, std::nullopt);
+  }
+  return true;
+}
+
+std::unique_ptr<ResumableAnswer> FleetRequest::TakeAnswer() {
+  const std::lock_guard lock(mutex_);
+  return std::move(answer_);
+}
+
+void FleetRequest::ReturnAnswer(std::unique_ptr<ResumableAnswer> answer) {
+  const std::lock_guard lock(mutex_);
+  answer_ = std::move(answer);
+}
+
+int FleetRequest::resumed() const {
+  const std::lock_guard lock(mutex_);
+  return resumed_;
+}
+
+Error FleetRequest::ToTell(Error error, const FailureReading& reading) const {
+  const std::lock_guard lock(mutex_);
+  const bool own = error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
+  return broke_off_ && !reading.curable && !own ? *broke_off_ : error;
+}
+
 void FleetRequest::Fail(Error error, std::optional<wire::UpstreamHeaders> maybe_headers) {
   dispatcher_.Ended(*this, {-1, -1});
   if (maybe_headers) {
@@ -214,7 +273,22 @@ Attempt::Attempt(std::shared_ptr<FleetRequest> request, Dispatcher& dispatcher,
       sequences_(Sequences(*request_)),
       ticket_(replica_.Begin(now_ns, uncached_tokens_)),
       holds_chunks_(request_->turn().surface == wire::Surface::kChat ||
-                    request_->turn().surface == wire::Surface::kCompletion) {}
+                    request_->turn().surface == wire::Surface::kCompletion) {
+  answer_ = request_->TakeAnswer();
+  if (answer_ != nullptr) {
+    phase_.store(Phase::kPassed);
+    passed_ = true;
+    resumable_.store(true);
+    return;
+  }
+  const std::shared_ptr<const driver::Prepared> prepared = request_->prepared();
+  const auto capabilities = replica_.driver().capabilities();
+  if (prepared->for_resumption && !capabilities->artifact.empty() &&
+      replica_.driver().CanContinue(*prepared)) {
+    answer_ = std::make_unique<ResumableAnswer>(Artifact::Of(*capabilities),
+                                                capabilities->continues_exactly);
+  }
+}
 
 Attempt::~Attempt() {
   Leave(Verdict::kNothing, nullptr);
@@ -223,7 +297,7 @@ Attempt::~Attempt() {
 void Attempt::OnEvent(wire::Event&& event) noexcept {
   if (!passed_) {
     OnHeldEvent(std::move(event));
-  } else if (!content_seen_ || EndsOrCounts(event)) {
+  } else if (!content_seen_ || answer_ != nullptr || EndsOrCounts(event)) {
     OnPassedEvent(std::move(event));
   } else {
     sink_.OnEvent(std::move(event));
@@ -267,7 +341,12 @@ void Attempt::OnHeldEvent(wire::Event&& event) {
   }
   if (MoveOn(Phase::kPassed)) {
     passed_ = true;
-    request_->ForgetPrepared();
+    if (answer_ != nullptr) {
+      request_->StayWith(answer_->artifact());
+      resumable_.store(true);
+    } else {
+      request_->ForgetPrepared();
+    }
     PassOnHeld();
     OnPassedEvent(std::move(event));
   }
@@ -289,6 +368,13 @@ void Attempt::PassOnHeld() {
 }
 
 void Attempt::OnPassedEvent(wire::Event&& event) {
+  if (answer_ != nullptr) {
+    if (auto* failed = std::get_if<wire::Failed>(&event);
+        failed != nullptr && GoesOnElsewhere(*failed)) {
+      return;
+    }
+    Remember(event);
+  }
   if (!content_seen_ && IsContent(event)) {
     NoteContent();
   }
@@ -300,6 +386,32 @@ void Attempt::OnPassedEvent(wire::Event&& event) {
     OnLast(nullptr);
   }
   sink_.OnEvent(std::move(event));
+}
+
+void Attempt::Remember(const wire::Event& event) {
+  if (!answer_->Note(event)) {
+    resumable_.store(false);
+    answer_.reset();
+    request_->ForgetPrepared();
+  }
+}
+
+// True: another attempt has it, or it was told how it ended.
+bool Attempt::GoesOnElsewhere(wire::Failed& failed) {
+  if (abandoned_.load() && failed.error.code == Code::kCancelled && !request_->cancelled()) {
+    failed.error = {Code::kUnavailable, "upstream " + replica_.name() + " went away"};
+  }
+  const FailureReading reading = Read(failed.error, /*reached=*/replica_.driver().Load().ready);
+  resumable_.store(false);
+  Leave(reading.verdict, &failed.error, Believable(usage_));
+  failed.error = request_->ToTell(std::move(failed.error), reading);
+  if (!answer_->begun() || !reading.curable) {
+    return false;
+  }
+  if (std::exchange(batch_told_, false)) {
+    sink_.EndBatch();  // what follows comes from another thread
+  }
+  return request_->GoOn(answer_, failed.error);
 }
 
 void Attempt::NoteContent() {
@@ -365,6 +477,9 @@ FailureReading Attempt::Refused(const Error& error) {
   MoveOn(Phase::kOver);
   const FailureReading reading = Read(error, /*reached=*/true);
   Leave(reading.verdict, &error);
+  if (answer_ != nullptr && passed_) {
+    request_->ReturnAnswer(std::move(answer_));
+  }
   return reading;
 }
 

@@ -10,6 +10,7 @@
 #include "driver/engine_driver.h"
 #include "fleet/failure.h"
 #include "fleet/fleet_replica.h"
+#include "fleet/resumable_answer.h"
 
 namespace fak::fleet {
 
@@ -37,7 +38,8 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   std::optional<Error> last_error() const;
   void NoteError(std::optional<Error> error);
 
-  bool Tried(ReplicaId id) const;
+  // Whether it hasn't been there, and may go there: once content was passed on, to who can go on.
+  bool MayGoTo(const FleetReplica& replica) const;
   int attempts() const;
   // It goes there now. kCancelled: it doesn't, it was cancelled.
   [[nodiscard]] Status GoTo(std::shared_ptr<FleetReplica> replica);
@@ -55,6 +57,17 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
                 std::optional<wire::UpstreamHeaders> maybe_headers);
   // It stays where it is: what another try would need goes, which is most of its memory.
   void ForgetPrepared();
+  // Content of this was passed on: only its like can go on with it.
+  void StayWith(Artifact artifact);
+  // Its attempt broke off after content, which `answer` has. Whether it goes on elsewhere, or was
+  // told how it ended; if not, `answer` is untouched.
+  bool GoOn(std::unique_ptr<ResumableAnswer>& answer, const Error& error);
+  // What the next attempt goes on with; null: it begins anew.
+  std::unique_ptr<ResumableAnswer> TakeAnswer();
+  void ReturnAnswer(std::unique_ptr<ResumableAnswer> answer);
+  int resumed() const;
+  // Who goes on, can't: that isn't the client's to be told, but what it first broke off with.
+  Error ToTell(Error error, const FailureReading& reading) const;
   // Of each of its prompts, for the residency index.
   std::vector<std::vector<uint64_t>> UnitKeys() const;
   // It ends so; nobody has it.
@@ -77,13 +90,18 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   std::weak_ptr<Attempt> attempt_;  // that its driver has taken
   std::vector<ReplicaId> tried_;
   std::optional<Error> last_error_;
+  std::optional<Artifact> stays_with_;
+  std::unique_ptr<ResumableAnswer> answer_;  // between two attempts
+  std::optional<Error> broke_off_;           // first, after content
+  int resumed_ = 0;
   bool cancelled_ = false;
 };
 
 // One try of a request at one replica: the sink that its driver gets. Until the first content it
 // holds back the little that came (headers, a start, chunks without content), so that another
 // replica can take over as if nothing had been; from then on events go straight through, without a
-// lock. Hot path: bench/e2e.
+// lock. Where an answer can be gone on with elsewhere it keeps what that takes, and one that goes
+// on holds nothing back. Hot path: bench/e2e.
 class Attempt final : public driver::EventSink {
  public:
   // Counted at the replica from here on, and keeps it.
@@ -109,6 +127,9 @@ class Attempt final : public driver::EventSink {
   bool TakeAway(const Error& why);
   // Any thread. Whether nothing was passed on yet, and it hasn't ended.
   bool held() const { return phase_.load() == Phase::kHeld; }
+  // Any thread. Its replica is gone, and its stream can be gone on with: with the cancel that
+  // follows it breaks off. Whether it can, and this is the first call.
+  bool Abandon() { return resumable_.load() && !abandoned_.exchange(true); }
 
  private:
   enum class Phase : uint8_t { kHeld, kPassed, kOver };
@@ -116,6 +137,8 @@ class Attempt final : public driver::EventSink {
   void OnHeldEvent(wire::Event&& event);
   bool KeepsBack(const wire::Event& event) const;
   void OnPassedEvent(wire::Event&& event);
+  void Remember(const wire::Event& event);
+  bool GoesOnElsewhere(wire::Failed& failed);
   void PassOnHeld();
   void NoteContent();
   void OnLast(const Error* maybe_error);
@@ -138,12 +161,15 @@ class Attempt final : public driver::EventSink {
   std::atomic<Phase> phase_{Phase::kHeld};
   std::atomic<bool> in_backlog_{true};
   std::atomic<bool> left_{false};
+  std::atomic<bool> resumable_{false};  // content was passed on, and answer_ has it
+  std::atomic<bool> abandoned_{false};
 
   // Thread of its driver's events.
   bool passed_ = false;
   bool content_seen_ = false;
   bool in_batch_ = false;
   bool batch_told_ = false;
+  std::unique_ptr<ResumableAnswer> answer_;  // null: it can't be gone on with
   std::vector<wire::Event> held_;
   size_t held_bytes_ = 0;
   wire::Usage usage_{-1, -1};

@@ -35,8 +35,11 @@ class ScriptedReplica final : public driver::EngineDriver,
     const std::lock_guard lock(mutex_);
     capabilities->engine = "scripted";
     capabilities->models = models_;
+    capabilities->artifact = artifact_;
+    capabilities->continues_exactly = exactly_;
     return capabilities;
   }
+  bool CanContinue(const driver::Prepared&) const override { return true; }
   driver::LoadReport Load() const override {
     const std::lock_guard lock(mutex_);
     driver::LoadReport report;
@@ -168,6 +171,33 @@ class ScriptedReplica final : public driver::EngineDriver,
     const std::lock_guard lock(mutex_);
     return cancelled_;
   }
+  // To the oldest open request, all at once: what the next `count` of its answer's tokens are, from
+  // `first` on, each under its number, then the end where `finish` says so.
+  void Say(int first, int count, bool finish = false) {
+    for (int i = first; i < first + count; ++i) {
+      Emit(wire::RawChunk{R"({"id":")" + name_ + R"(","created":)" + std::to_string(1000 + i) +
+                          R"(,"seed":7,"choices":[]})"});
+      Emit(wire::TextDelta{0, std::to_string(i) + " ", {i}, {}});
+    }
+    if (finish) {
+      Emit(wire::Finish{});
+      Emit(wire::UsageReport{{.prompt_tokens = 5, .completion_tokens = first + count}});
+      End("", wire::Done{});
+    }
+  }
+  // What it was asked last.
+  std::shared_ptr<const driver::Prepared> asked() const {
+    const std::lock_guard lock(mutex_);
+    return open_.empty() ? nullptr : open_.back().prepared;
+  }
+  // Of the oldest open request.
+  std::shared_ptr<driver::EventSink> sink() const {
+    const std::lock_guard lock(mutex_);
+    return open_.empty() ? nullptr : open_.front().sink;
+  }
+  // What Capabilities say of it; set before the replica is used.
+  std::string artifact_ = "artifact";
+  bool exactly_ = true;
   // Expired: it was taken apart.
   std::weak_ptr<const int> life() const { return life_; }
   bool evicts_ = true;  // set before the replica is used
@@ -230,6 +260,7 @@ class RecordingSink final : public driver::EventSink {
   void OnPlaced(const driver::Placement& placement) override {
     const std::lock_guard lock(mutex_);
     workers_.emplace_back(placement.worker);
+    resumed_ = placement.resumed;
     why_ = placement.why;
     if (on_placed_) {
       on_placed_();
@@ -243,6 +274,10 @@ class RecordingSink final : public driver::EventSink {
   std::string why() const {
     const std::lock_guard lock(mutex_);
     return why_;
+  }
+  int resumed() const {
+    const std::lock_guard lock(mutex_);
+    return resumed_;
   }
   std::string text() const {
     const std::lock_guard lock(mutex_);
@@ -287,6 +322,7 @@ class RecordingSink final : public driver::EventSink {
   std::vector<wire::Event> events_;
   std::vector<std::string> workers_;
   std::string why_;
+  int resumed_ = 0;
   int ends_ = 0;
   int after_end_ = 0;
   int batches_ = 0;

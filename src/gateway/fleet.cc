@@ -72,6 +72,7 @@ std::string FleetBody(const GatewayOptions& options) {
   json.Key("queued_requests").Int(status.queued_requests);
   json.Key("retries").BeginObject().Key("made").Uint(status.retries);
   json.Key("denied").Uint(status.retries_denied).Key("left").Double(status.retries_left);
+  json.Key("resumed").Uint(status.resumed);
   json.EndObject().Key("residency").BeginObject();
   json.Key("pairs").Uint(status.index_pairs).Key("bytes").Uint(status.index_bytes);
   if (status.index_tally.requests > 0) {

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "driver/engine_driver.h"
+#include "wire/document_edit.h"
 #include "wire/http_headers.h"
 #include "wire/turn.h"
 
@@ -88,6 +89,7 @@ struct Endpoint {
   const Adapter* adapter = nullptr;
   std::string why;  // the engine was told from
   std::string version;
+  std::string artifact;  // driver::Capabilities::artifact
   std::vector<std::string> models;
   std::string why_no_models;   // its list of them was refused (401, 403)
   int32_t context_length = 0;  // 0: it doesn't say
@@ -152,7 +154,16 @@ struct Adapter {
   bool reasoning = true;
   bool grammars = true;
   bool images = true;
-  bool token_ids = false;           // gives them when asked to (return_token_ids)
+  bool token_ids = false;  // gives them when asked to (return_token_ids)
+  // Whether an answer to that, broken off, can go on here from its token ids; with a continuation,
+  // that one. Null: never.
+  bool (*continues)(const driver::Prepared&) = nullptr;
+  // The edits that make it go on.
+  void (*continue_answer)(const driver::Prepared&, std::vector<wire::MemberEdit>&) = nullptr;
+  // It goes on as if it had generated what was said itself. Else that is a part of its prompt: told
+  // up to the last text that was sent, and so counted in its usage.
+  bool continues_exactly = false;
+  std::string_view unasked_token_ids = {};  // what stands for them in a chunk; empty: nothing
   bool takes_cache_salt = false;    // the document's cache_salt is part of what it keys caches by
   bool honours_cache_salt = false;  // and is known to keep all of them apart
   bool honours_priority = false;

@@ -81,8 +81,9 @@ class ChatReader final : public AnswerReader {
 
  private:
   Status TakeChoice(const JsonView& choice, Emit emit) {
-    const auto [said, said_delta, plain_text, token_ids, said_reason] = choice.FindEach(
-        {"index", streamed_ ? "delta" : "message", "text", "token_ids", "finish_reason"});
+    const auto [said, said_delta, plain_text, token_ids, prompt_ids, said_reason] =
+        choice.FindEach({"index", streamed_ ? "delta" : "message", "text", "token_ids",
+                         "prompt_token_ids", "finish_reason"});
     const int32_t index = !said || said.is_null() ? 0 : IntOf(said, -1);
     if (index < 0 || index >= kAnswerChoicesMax) {
       return Fail(Code::kUpstreamError,
@@ -103,8 +104,9 @@ class ChatReader final : public AnswerReader {
       emit(wire::ReasoningDelta{index, std::string(thought)});
     }
     wire::TextDelta text{index, std::string((delta ? content : plain_text).string()), {}, {}};
-    for (const JsonView token : ArrayOf(token_ids)) {
-      text.tokens.push_back(static_cast<int32_t>(token.AsInt().value_or(0)));
+    text.tokens = IdsOf(token_ids);
+    if (std::vector<int32_t> ids = IdsOf(prompt_ids); !ids.empty()) {
+      emit(wire::PromptEcho{index, {}, std::move(ids), {}});
     }
     if (!text.text.empty() || !text.tokens.empty()) {
       emit(std::move(text));
@@ -117,6 +119,14 @@ class ChatReader final : public AnswerReader {
       emit(wire::Finish{index, ReasonOf(reason), {}, {}});
     }
     return {};
+  }
+
+  static std::vector<int32_t> IdsOf(const JsonView& list) {
+    std::vector<int32_t> ids;
+    for (const JsonView id : ArrayOf(list)) {
+      ids.push_back(IntOf(id, -1));
+    }
+    return ids;
   }
 
   static Status TakeToolCalls(int32_t index, const JsonView& calls, Emit emit) {

@@ -14,7 +14,30 @@ std::string Recognise(const Replies& replies) {
 
 void Describe(const Replies& replies, Endpoint& endpoint) {
   endpoint.version_asked = "GET /version";
-  endpoint.version = StringAt(replies.At(endpoint.version_asked).document, "version");
+  const Json& said = replies.At(endpoint.version_asked).document;
+  endpoint.version = StringAt(said, "version");
+  endpoint.artifact = StringAt(said, "artifact");  // where it serves a model itself
+}
+
+bool Continues(const driver::Prepared& prepared) {
+  return prepared.turn->surface == wire::Surface::kChat ||
+         prepared.turn->surface == wire::Surface::kCompletion;
+}
+
+void ContinueAnswer(const driver::Prepared& prepared, std::vector<wire::MemberEdit>& edits) {
+  const driver::Continuation& so_far = *prepared.maybe_continuation;
+  std::string field;
+  JsonWriter json(field);
+  json.BeginObject().Key("artifact").String(so_far.artifact).Key("created").Int(so_far.created_s);
+  json.Key("token_ids").BeginArray();
+  for (const int32_t token : so_far.tokens) {
+    json.Int(token);
+  }
+  json.EndArray().EndObject();
+  edits.push_back({"continue_answer", std::move(field)});
+  if (!prepared.turn->sampling.seed && so_far.seed) {
+    edits.push_back({"seed", std::to_string(static_cast<int64_t>(*so_far.seed))});
+  }
 }
 
 bool IsServed(const Reply& reply) {
@@ -91,6 +114,9 @@ const Adapter kFak = {
     .engine = "fak",
     .routes = kAllRoutes,
     .token_ids = true,
+    .continues = Continues,
+    .continue_answer = ContinueAnswer,
+    .continues_exactly = true,
     .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,

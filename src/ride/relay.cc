@@ -81,6 +81,14 @@ void Relay::TakeEvent(const wire::SseEvent& event) {
     Fail(ErrorUnder200(document->Copy(), event.data, options_.key));
     return;
   }
+  if (options_.edits.counts_anew()) {
+    if (const auto edited = options_.edits.WithWholeUsage(event.data, AnswerDocument(*document))) {
+      const Result<JsonView> again = Reader().Read(*edited);
+      CHECK(again.has_value()) << again.error().detail;
+      TakeDocument(*again, *edited, event.type);
+      return;
+    }
+  }
   TakeDocument(*document, event.data, event.type);
 }
 
@@ -89,7 +97,7 @@ bool Relay::TakeOfShape(std::string_view raw) {
   if (!text) {
     return false;
   }
-  Emit(wire::RawChunk{std::string(raw)});
+  Emit(wire::RawChunk{options_.edits.Shown(raw)});
   Emit(wire::TextDelta{shape_choice_, std::string(*text), {}, {}});
   return true;
 }
@@ -123,7 +131,8 @@ void Relay::TakeDocument(const JsonView& whole, std::string_view raw, std::strin
   // First the raw text, then what it says: an encoder of the same wire ignores the latter.
   if (!options_.withhold_usage || !reader_->IsUsageOnly(document)) {
     const bool tells_error = name == "response.failed";
-    Emit(wire::RawChunk{tells_error ? WithoutKey(std::string(raw), options_.key) : std::string(raw),
+    std::string shown = options_.edits.Shown(raw);
+    Emit(wire::RawChunk{tells_error ? WithoutKey(std::move(shown), options_.key) : std::move(shown),
                         std::move(name)});
   }
   int events = 0;

@@ -9,6 +9,7 @@
 #include "base/json_view.h"
 #include "driver/engine_driver.h"
 #include "ride/answer_reader.h"
+#include "ride/chunk_edits.h"
 #include "ride/chunk_shape.h"
 #include "wire/event.h"
 #include "wire/sse.h"
@@ -28,6 +29,7 @@ class Relay {
     bool streamed = false;
     bool withhold_usage = false;  // the client didn't ask for the chunk that we asked for
     size_t choices = 1;           // asked for: n of each prompt
+    ChunkEdits edits = {};        // of the chunks that the client gets
     std::string key = {};         // ours at the upstream, kept out of what it says of an error
   };
   Relay(std::shared_ptr<driver::EventSink> sink, const Options& options);

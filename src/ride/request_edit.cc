@@ -84,6 +84,12 @@ EditedRequest EditRequest(const Adapter& adapter, const UpstreamPolicy& policy,
   if (out.withhold_usage) {
     EditUsage(document, edits);
   }
+  if (prepared.for_resumption && adapter.continues != nullptr && adapter.continues(prepared)) {
+    edits.push_back({"return_token_ids", "true"});
+    if (prepared.maybe_continuation != nullptr) {
+      adapter.continue_answer(prepared, edits);
+    }
+  }
   if (prepared.maybe_body != nullptr) {
     out.body =
         edits.empty() ? *prepared.maybe_body : wire::EditMembers(*prepared.maybe_body, edits);

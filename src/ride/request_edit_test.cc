@@ -1,5 +1,7 @@
 #include "ride/request_edit.h"
 
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +37,74 @@ TEST(EditRequest, LeavesADocumentThatNeedsNothingByteForByte) {
   const std::string streamed = "{\"stream\":true,\"messages\":[],\"system\":[{\"x\": 1}]}";
   EXPECT_EQ(Edit(kAnthropic, streamed, {}, Surface::kMessages), streamed);
   EXPECT_EQ(Edit(kVllm, streamed, {}, Surface::kResponses), streamed);
+}
+
+driver::Prepared Resumable(const std::string& body, Surface surface) {
+  driver::Prepared prepared = Make(body, surface);
+  prepared.for_resumption = true;
+  return prepared;
+}
+
+void SetSaid(driver::Prepared& prepared) {
+  driver::Continuation said;
+  said.artifact = "abc";
+  said.prompt_tokens = {7, 8};
+  said.tokens = {1, 2, 3};
+  said.created_s = 99;
+  said.seed = 42;
+  prepared.maybe_continuation = std::make_shared<const driver::Continuation>(std::move(said));
+}
+
+TEST(EditRequest, AsksForTokenIdsOfWhatMayBeResumed) {
+  const std::string body = R"({"prompt":"p"})";
+  const std::string with = R"({"prompt":"p","return_token_ids":true})";
+  for (const Adapter* adapter : {&kVllm, &kFak}) {
+    EXPECT_EQ(EditRequest(*adapter, {}, Resumable(body, Surface::kCompletion), "").body, with);
+  }
+  EXPECT_EQ(EditRequest(kFak, {}, Resumable(body, Surface::kChat), "").body, with);
+  EXPECT_EQ(EditRequest(kVllm, {}, Resumable(body, Surface::kChat), "").body, body);
+  EXPECT_EQ(EditRequest(kLlamaCpp, {}, Resumable(body, Surface::kCompletion), "").body, body);
+}
+
+TEST(EditRequest, GoesOnWithAnAnswerOfFak) {
+  driver::Prepared prepared = Resumable(R"({"messages":[]})", Surface::kChat);
+  SetSaid(prepared);
+  EXPECT_EQ(EditRequest(kFak, {}, prepared, "").body,
+            R"({"messages":[],"return_token_ids":true,"continue_answer":)"
+            R"({"artifact":"abc","created":99,"token_ids":[1,2,3]},"seed":42})");
+}
+
+TEST(EditRequest, GoesOnWithACompletionOfVllm) {
+  const auto edited = [](const std::string& body) {
+    driver::Prepared prepared = Resumable(body, Surface::kCompletion);
+    SetSaid(prepared);
+    return EditRequest(kVllm, {}, prepared, "").body;
+  };
+  EXPECT_EQ(edited(R"({"prompt":"p","max_tokens":10})"),
+            R"({"prompt":[7,8,1,2,3],"max_tokens":7,"return_token_ids":true})");
+  EXPECT_EQ(edited(R"({"prompt":"p"})"),
+            R"({"prompt":[7,8,1,2,3],"return_token_ids":true,"max_tokens":13})");
+  // It has all its tokens.
+  EXPECT_EQ(edited(R"({"prompt":"p","max_tokens":3})"), R"({"prompt":"p","max_tokens":3})");
+}
+
+// What would be lost or change with that.
+TEST(EditRequest, ResumesOfVllmWhatItTellsExactlyAlone) {
+  const auto may = [](const std::function<void(wire::Turn&)>& change) {
+    driver::Prepared prepared = Resumable(R"({"prompt":"p"})", Surface::kCompletion);
+    auto turn = std::make_shared<wire::Turn>(*prepared.turn);
+    change(*turn);
+    prepared.turn = std::move(turn);
+    return kVllm.continues(prepared);
+  };
+  EXPECT_TRUE(may([](wire::Turn&) {}));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.sampling.stop = {"x"}; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.sampling.presence_penalty = 1; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.sampling.frequency_penalty = 1; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.sampling.logprobs = 0; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.return_token_ids = true; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.unserved_field = "bad_words"; }));
+  EXPECT_FALSE(may([](wire::Turn& turn) { turn.unknown_fields = {"x"}; }));
 }
 
 TEST(EditRequest, RemovesWhatWouldSteerTheEngine) {

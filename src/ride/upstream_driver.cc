@@ -81,6 +81,7 @@ driver::Capabilities CapabilitiesOf(const Adapter& adapter) {
   out.grammars = adapter.grammars;
   out.images = adapter.images;
   out.token_ids = adapter.token_ids;
+  out.continues_exactly = adapter.continues_exactly;
   out.cancel_stops_engine = adapter.cancel_stops_engine;
   out.honours_cache_salt = adapter.honours_cache_salt;
   out.honours_priority = adapter.honours_priority;
@@ -103,9 +104,15 @@ std::optional<Signal> SignalOf(wire::Surface surface) {
   }
 }
 
-// Null when requests of that surface can go there.
+// Null when such requests can go there.
 std::optional<Error> CheckServed(const Adapter& adapter, const Endpoint* maybe_endpoint,
-                                 wire::Surface surface) {
+                                 const wire::Turn& turn) {
+  const wire::Surface surface = turn.surface;
+  if (turn.answer_so_far) {
+    return Error{Code::kUnsupported,
+                 "continue_answer is taken by the server of the model, and not in front of it",
+                 "continue_answer"};
+  }
   if (FindRoute(adapter, surface) == nullptr) {
     return Error{Code::kUnsupported,
                  "an upstream of the kind " + std::string(adapter.engine) + " has no such surface"};
@@ -290,6 +297,7 @@ void UpstreamDriver::OnProbed(Result<Endpoint> found) {
   }
   driver::Capabilities capabilities = CapabilitiesOf(*found->adapter);
   capabilities.version = found->version;
+  capabilities.artifact = found->artifact;
   capabilities.context_length = found->context_length;
   capabilities.anthropic_wire = found->Has(Signal::kMessages);
   capabilities.responses_wire = found->Has(Signal::kResponses);
@@ -492,7 +500,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     }
   }
   const wire::Turn& turn = *prepared->turn;
-  if (auto refused = CheckServed(*engine, maybe_endpoint.get(), turn.surface)) {
+  if (auto refused = CheckServed(*engine, maybe_endpoint.get(), turn)) {
     return Fail(*std::move(refused));
   }
   const std::string upstream_id =
@@ -521,6 +529,7 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
                                              .withhold_usage = edited.withhold_usage,
                                              .choices = static_cast<size_t>(turn.n) *
                                                         std::max<size_t>(1, turn.prompts.size()),
+                                             .edits = ChunkEdits(*engine, *prepared),
                                              .key = key()}),
       UpstreamRequest::Bounds{.tail_ms = options_.tail_ms, .choice_ms = target_.timeouts.idle_ms});
   running_.fetch_add(1);
@@ -533,6 +542,11 @@ Status UpstreamDriver::Admit(std::shared_ptr<const driver::Prepared> prepared,
     return Fail(Code::kUnavailable, "the server is shutting down");
   }
   return {};
+}
+
+bool UpstreamDriver::CanContinue(const driver::Prepared& prepared) const {
+  const Adapter* engine = adapter();
+  return engine != nullptr && engine->continues != nullptr && engine->continues(prepared);
 }
 
 void UpstreamDriver::Open(const driver::Prepared& prepared, std::shared_ptr<UpstreamRequest> open,
@@ -606,46 +620,6 @@ void UpstreamDriver::End(std::string request_id, Error error) {
     request->Abort(std::move(error));
     Forget(std::move(request_id));
   }
-}
-
-driver::RemoteTokenizer* UpstreamDriver::maybe_tokenizer() {
-  const std::shared_ptr<const Endpoint> known = endpoint();
-  return known != nullptr && known->Has(Signal::kTokenizer) ? this : nullptr;
-}
-
-void UpstreamDriver::Tokenize(std::string /*model*/, std::string text,
-                              std::function<void(Result<std::vector<int32_t>>)> done) {
-  const Adapter* engine = adapter();
-  if (engine == nullptr || engine->tokenize == nullptr || draining_.load()) {
-    done(Fail(Code::kUnsupported, "upstream " + spec_.name + " has no tokenizer to ask"));
-    return;
-  }
-  loop_.Post([this, engine, text = std::move(text), done = std::move(done)] {
-    const Call call = engine->tokenize(text);
-    const std::string asked = call.method + " " + call.path;
-    Ask(*engine, {call}, [this, asked, done](Result<Replies> replies) {
-      if (!replies) {
-        done(Fail(replies.error()));
-        return;
-      }
-      const Reply& reply = replies->At(asked);
-      if (reply.status != 200) {
-        done(Fail(reply.status == 0 ? Named({Code::kUnavailable, reply.body})
-                                    : UpstreamError(reply.status, reply.body, key())));
-        return;
-      }
-      std::vector<int32_t> tokens;
-      for (const Json& token : ArrayAt(reply.document, "tokens")) {
-        const auto id = token.is_number() ? token.AsInt() : std::nullopt;
-        if (!id || *id < 0 || *id >= limits::kVocabularyMax) {
-          done(Fail(Code::kUpstreamError, asked + " answered with what are no token ids"));
-          return;
-        }
-        tokens.push_back(static_cast<int32_t>(*id));
-      }
-      done(std::move(tokens));
-    });
-  });
 }
 
 void UpstreamDriver::Drain(std::function<void()> done) {

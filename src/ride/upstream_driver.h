@@ -73,6 +73,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   std::vector<driver::WorkerLoad> WorkerLoads() const override;
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override;
+  bool CanContinue(const driver::Prepared& prepared) const override;
   void Cancel(std::string_view request_id) override;
   Status Start() override;
   void Drain(std::function<void()> done) override;

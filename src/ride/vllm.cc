@@ -20,6 +20,53 @@ std::string Recognise(const Replies& replies) {
 void Describe(const Replies& replies, Endpoint& endpoint) {
   endpoint.version_asked = "GET /version";
   endpoint.version = StringAt(replies.At(endpoint.version_asked).document, "version");
+  // No digest is told: what it was started with must do.
+  const Json::Array& models = ArrayAt(replies.At("GET /v1/models").document, "data");
+  if (!models.empty() && !endpoint.version.empty()) {
+    endpoint.artifact = endpoint.version + " " + StringAt(models.front(), "root") + " " +
+                        std::to_string(IntAt(models.front(), "max_model_len", 0));
+  }
+}
+
+int64_t MaxTokens(const Json& document) {
+  constexpr int64_t kDefault = 16;
+  const Json* given = document.Find("max_tokens");
+  return given != nullptr && given->is_number() ? given->AsInt().value_or(0) : kDefault;
+}
+
+// Where what was said can stand in the prompt and nothing is lost by that: a stop string whose
+// beginning was held back, penalties of the output alone, offsets of log probabilities.
+bool Continues(const driver::Prepared& prepared) {
+  const wire::Turn& turn = *prepared.turn;
+  const wire::SamplingParams& sampling = turn.sampling;
+  const driver::Continuation* so_far = prepared.maybe_continuation.get();
+  return turn.surface == wire::Surface::kCompletion && prepared.document != nullptr &&
+         !turn.return_token_ids && sampling.stop.empty() &&
+         sampling.presence_penalty.value_or(0) == 0 &&
+         sampling.frequency_penalty.value_or(0) == 0 && sampling.logprobs < 0 &&
+         turn.unserved_field.empty() && turn.unknown_fields.empty() &&
+         (so_far == nullptr ||
+          (!so_far->prompt_tokens.empty() &&
+           static_cast<int64_t>(so_far->tokens.size()) < MaxTokens(*prepared.document)));
+}
+
+void ContinueAnswer(const driver::Prepared& prepared, std::vector<wire::MemberEdit>& edits) {
+  const driver::Continuation& so_far = *prepared.maybe_continuation;
+  const auto said = static_cast<int64_t>(so_far.tokens.size());
+  std::string prompt;
+  JsonWriter json(prompt);
+  json.BeginArray();
+  for (const std::vector<int32_t>* tokens : {&so_far.prompt_tokens, &so_far.tokens}) {
+    for (const int32_t token : *tokens) {
+      json.Int(token);
+    }
+  }
+  json.EndArray();
+  edits.push_back({"prompt", std::move(prompt)});
+  edits.push_back({"max_tokens", std::to_string(MaxTokens(*prepared.document) - said)});
+  if (const int64_t least = prepared.turn->sampling.min_tokens; least > 0) {
+    edits.push_back({"min_tokens", std::to_string(std::max<int64_t>(0, least - said))});
+  }
 }
 
 // It is there, for POST. Unlike every path of the same switch that takes GET, this isn't the engine
@@ -86,6 +133,9 @@ const Adapter kVllm = {
     .owned_fields = kOwned,
     .rank_header = "x-data-parallel-rank",
     .token_ids = true,
+    .continues = Continues,
+    .continue_answer = ContinueAnswer,
+    .unasked_token_ids = "null",
     .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,

@@ -59,6 +59,8 @@ class Upstream:
 
     def __init__(self):
         self.script = None
+        self.paths = {CHAT}  # that the script answers
+        self.documents = {}  # by path: of GETs
         self.model = "m"
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
@@ -75,11 +77,13 @@ class Upstream:
         with connection, contextlib.suppress(OSError, ValueError):
             if request := self._request(connection):
                 path, body = request
-                if path == CHAT:
+                if path in self.paths:
                     self.script(connection, body)
                     return
                 if path == "/v1/models":
                     answer, status = json.dumps({"object": "list", "data": [{"id": self.model}]}).encode(), "200 OK"
+                elif path in self.documents:
+                    answer, status = json.dumps(self.documents[path]).encode(), "200 OK"
                 else:
                     answer, status = b'{"detail":"Not Found"}', "404 Not Found"
                 fields = f"content-length: {len(answer)}"
