@@ -233,7 +233,7 @@ class Serve(support.CliTest):
     def test_a_keys_file_says_what_it_may_have(self):
         keys = self.folder / "keys.toml"
         keys.write_text('[[key]]\nname = "a"\nsecret = "x"\n')
-        self.assertIn("(known: name, hash, weight, admin, max-concurrency)",
+        self.assertIn("(known: name, hash, weight, admin, max-concurrency, max-streams, requests-per-minute, tokens-per-minute)",
                       self.refused(self.model, "--keys-file", keys, status=1))
 
     def test_an_upstream_that_is_down_and_comes_back(self):
