@@ -18,11 +18,11 @@ class HotLines {
   static constexpr size_t kLinesMax = 128;
 
   void Add(const void* begin, size_t bytes) {
-    const uintptr_t from = reinterpret_cast<uintptr_t>(begin) / kLineBytes * kLineBytes;
-    const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + bytes;
-    const size_t lines = std::min((end - from + kLineBytes - 1) / kLineBytes, kLinesMax - lines_);
+    const size_t into_line = reinterpret_cast<uintptr_t>(begin) % kLineBytes;
+    const size_t lines =
+        std::min((into_line + bytes + kLineBytes - 1) / kLineBytes, kLinesMax - lines_);
     if (bytes > 0 && lines > 0 && spans_ < kSpansMax) {
-      at_[spans_++] = {from, lines};
+      at_[spans_++] = {static_cast<const char*>(begin) - into_line, lines};
       lines_ += lines;
     }
   }
@@ -42,16 +42,16 @@ class HotLines {
   void Prefetch() const {
     for (size_t i = 0; i < spans_; ++i) {
       for (size_t line = 0; line < at_[i].lines; ++line) {
-        __builtin_prefetch(reinterpret_cast<const void*>(at_[i].from + line * kLineBytes), 1);
+        __builtin_prefetch(at_[i].from + line * kLineBytes, 1);
       }
     }
     asm volatile("");  // else GCC 12 takes this for a function without effects, and calls it never
   }
 
  private:
-  static constexpr uintptr_t kLineBytes = 64;
+  static constexpr size_t kLineBytes = 64;
   struct Span {
-    uintptr_t from;
+    const char* from;
     size_t lines;
   };
 

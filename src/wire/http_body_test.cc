@@ -110,7 +110,7 @@ TEST(HttpBodyDecoder, RefusesShapesThatParsersReadDifferently) {
       "5\nhello\n",                      // bare LF
       "5\r\r\nhello\r\n",                // bare CR
       "5;a\nb\r\nhello\r\n",             // bare LF in an extension
-      std::string("5;\0\r\nhello", 11),  // NUL
+      std::string("5;\0\r\nhello", 10),  // NUL
       "5\r\nhelloX\r\n",                 // longer than its size
       "5\r\nhello\n",                    // no CR
       "8000000000000000\r\n",            // 2^63

@@ -457,7 +457,7 @@ TEST_F(StreamTest, EveryChunkCarriesTheUsageSoFarWhenAsked) {
 }
 
 TEST(OpenAiErrorBody, TakesItsTypeFromTheCode) {
-  const auto type = [](Error error) {
+  const auto type = [](const Error& error) {
     const Json body = *ParseJson(OpenAiErrorBody(error));
     return body.Find("error")->Find("type")->string();
   };
