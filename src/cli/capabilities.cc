@@ -55,7 +55,8 @@ constexpr std::array kCapabilities = {
                "synthetic loads, traces, sweeps, comparisons; no receipts and HTML reports yet"},
     Capability{
         "fleet: routing, health, failover", State::kPartial, "ctest -R '(unit|http).fleet'",
-        "replicas by flags, a fleet file, DNS, etcd, Kubernetes (a stand-in of it), fak fleet add"},
+        "replicas by flags, a fleet file, DNS, etcd, Kubernetes (a stand-in of it), fak fleet add; "
+        "names, shares and stand-ins of models"},
     Capability{"routing policies beside SGLang's", State::kShipped,
                "fak bench route --trace tests/sim/traces/mooncake_1000.jsonl",
                "a simulated fleet, the routing code of production"},

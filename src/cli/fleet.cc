@@ -176,6 +176,35 @@ std::vector<std::string> RowOf(const Json& replica) {
           TextOf(replica, "why")};
 }
 
+// "gpt-4: qwen-72b 95, qwen-next 5; then qwen-7b", a line each.
+std::string ModelLines(const Json& fleet) {
+  const Json* models = fleet.Find("models");
+  std::string out;
+  if (models == nullptr || !models->is_array()) {
+    return out;
+  }
+  for (const Json& model : models->array()) {
+    const Json* to = model.Find("to");
+    const Json* fallback = model.Find("fallback");
+    if (to == nullptr || !to->is_array() || fallback == nullptr || !fallback->is_array()) {
+      continue;
+    }
+    std::vector<std::string> parts;
+    for (const Json& target : to->array()) {
+      const Json* weight = target.Find("weight");
+      parts.push_back(TextOf(target, "model") +
+                      (weight == nullptr || to->array().size() == 1 ? "" : " " + weight->Dump()));
+    }
+    out += "model " + TextOf(model, "name") + ": " + Join(parts, ", ");
+    for (const Json& each : fallback->array()) {
+      out += "; then " + (each.is_string() ? Printable(each.string()) : "");
+    }
+    const auto fallbacks = NumberOf(model, "fallbacks");
+    out += fallbacks && *fallbacks > 0 ? " (" + Count(fallbacks) + " fallbacks)\n" : "\n";
+  }
+  return out;
+}
+
 std::string TableOf(const Json& fleet) {
   std::vector<std::vector<std::string>> rows = {{"REPLICA", "STATE", "RUNNING", "WAITING", "KV",
                                                  "HITS", "TTFT P50", "P99", "BREAKER", "ENGINE",
@@ -191,7 +220,7 @@ std::string TableOf(const Json& fleet) {
   if (panic != nullptr && panic->is_bool() && panic->boolean()) {
     out += "; nobody is healthy or suspect: requests go to all that are not drained";
   }
-  out += "\n";
+  out += "\n" + ModelLines(fleet);
   if (const Json* sources = fleet.Find("sources"); sources != nullptr && sources->is_array()) {
     for (const Json& source : sources->array()) {
       if (const std::string error = TextOf(source, "error"); !error.empty()) {
@@ -366,7 +395,9 @@ std::string ExplanationTable(const Json& said) {
                       weight == nullptr ? "-" : weight->Dump(), TextOf(replica, "why_not")});
     }
   }
-  return LinedUp(rows) + "policy " + TextOf(said, "policy") + ", prompt of " +
+  const std::string model = TextOf(said, "model");
+  return LinedUp(rows) + "policy " + TextOf(said, "policy") +
+         (model.empty() ? "" : ", model " + model) + ", prompt of " +
          Count(NumberOf(said, "prompt_tokens")) + " tokens\n" +
          (chosen.empty() ? "nobody: " : chosen + ": ") + TextOf(said, "why") + "\n";
 }

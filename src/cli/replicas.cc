@@ -6,8 +6,10 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "fleet/fleet_file.h"
+#include "fleet/model_table.h"
 #include "ride/upstream_driver.h"
 #include "ride/upstream_spec.h"
 
@@ -43,14 +45,25 @@ Status CompleteReplica(driver::ReplicaSpec& spec) {
 
 namespace {
 
+Error ModelsOfNobody(const ConfigTable& file) {
+  return file.ErrorAt(fleet::kModelKey,
+                      "is for upstreams; a model that is served here is called what "
+                      "--served-model-name says");
+}
+
 Result<NamedReplicas> ReadFleet(const ConfigTable& file) {
   NamedReplicas named;
   TRY_ASSIGN(named.specs, fleet::ReadReplicas(file, CompleteReplica));
   TRY_ASSIGN(named.discoveries, fleet::ReadDiscoveries(file, CompleteReplica));
+  TRY_ASSIGN(const fleet::ModelTable models, fleet::ModelTable::Read(file, std::nullopt));
   named.from_file = !named.specs.empty() || !named.discoveries.empty();
   if (!named.discoveries.empty() && !named.specs.empty() &&
       named.specs.front().engine == driver::kNativeEngine) {
     return Fail(file.ErrorAt(fleet::kDiscoverKey, "a native replica has to be the only one"));
+  }
+  if (!models.empty() && !named.specs.empty() &&
+      named.specs.front().engine == driver::kNativeEngine) {
+    return Fail(ModelsOfNobody(file));
   }
   return named;
 }
@@ -79,6 +92,12 @@ Result<NamedReplicas> NameReplicas(const UpstreamFlags& flags, const std::string
     TRY_ASSIGN(replicas, UpstreamSpecs(flags));
   }
   if (replicas.empty() && !named.from_file) {
+    if (maybe_file) {
+      TRY_ASSIGN(const std::vector<ConfigTable> models, maybe_file->Tables(fleet::kModelKey));
+      if (!models.empty()) {
+        return Fail(ModelsOfNobody(*maybe_file));
+      }
+    }
     replicas.push_back({.name = std::string(driver::kNativeEngine),
                         .engine = std::string(driver::kNativeEngine),
                         .model = model});
@@ -88,7 +107,21 @@ Result<NamedReplicas> NameReplicas(const UpstreamFlags& flags, const std::string
   return named;
 }
 
-Result<NamedReplicas> RereadReplicas(const std::string& path, const UpstreamFlags& flags) {
+Status SetModels(const ConfigTable& file, const NamedReplicas& named, const std::string& source,
+                 fleet::Membership& membership, fleet::FleetDriver& fleet) {
+  // Whoever is found may list what nobody has so far.
+  const auto known =
+      named.discoveries.empty() ? membership.ModelsWith(source, named.specs) : std::nullopt;
+  TRY_ASSIGN(fleet::ModelTable models, fleet::ModelTable::Read(file, known));
+  fleet.SetModelTable(std::move(models));
+  return {};
+}
+
+namespace {
+
+Status Reread(const std::string& path, const UpstreamFlags& flags, const net::OwnAddress& own,
+              fleet::FleetDriver& fleet, fleet::Membership& membership,
+              fleet::Discoveries& discoveries) {
   TRY_ASSIGN(const ConfigTable file, ConfigTable::Load(path));
   TRY_ASSIGN(NamedReplicas named, ReadFleet(file));
   if (!named.from_file) {
@@ -99,7 +132,33 @@ Result<NamedReplicas> RereadReplicas(const std::string& path, const UpstreamFlag
                 path + ": a model can't be served here instead of upstreams without a restart");
   }
   TRY(ApplyUpstreamFlags(flags, named.specs));
-  return named;
+  if (Status others = RefuseOwnAddress(named.specs, own, "url"); !others) {
+    return Fail(Within(path, std::move(others).error()));
+  }
+  const std::shared_ptr<const fleet::ModelTable> before = fleet.model_table();
+  TRY(SetModels(file, named, path, membership, fleet));
+  auto changes = membership.Set(path, std::move(named.specs));
+  if (!changes) {
+    fleet.SetModelTable(*before);
+    return Fail(std::move(changes).error());
+  }
+  discoveries.Set(std::move(named.discoveries));
+  if (fleet.model_table()->entries() != before->entries()) {
+    Log(LogLevel::kInfo, "{}: its models have changed", path);
+  } else if (changes->empty()) {
+    Log(LogLevel::kInfo, "{}: read again; the replicas are the same", path);
+  }
+  return {};
+}
+
+}  // namespace
+
+void RereadFleetFile(const std::string& path, const UpstreamFlags& flags,
+                     const net::OwnAddress& own, fleet::FleetDriver& fleet,
+                     fleet::Membership& membership, fleet::Discoveries& discoveries) {
+  if (const Status read = Reread(path, flags, own, fleet, membership, discoveries); !read) {
+    membership.NoteFailure(path, read.error());
+  }
 }
 
 void FileWatcher::Start(std::function<void()> on_change) {

@@ -14,6 +14,8 @@
 #include "cli/upstreams.h"
 #include "driver/engine_driver.h"
 #include "fleet/discovery.h"
+#include "fleet/fleet_driver.h"
+#include "fleet/membership.h"
 
 // What `fak serve` serves: where it is named, and how it changes while it runs.
 namespace fak::cli {
@@ -24,7 +26,7 @@ namespace fak::cli {
 struct NamedReplicas {
   std::vector<driver::ReplicaSpec> specs;         // none only where they are to be found
   std::vector<fleet::DiscoverySpec> discoveries;  // where; of a file alone
-  bool from_file = false;
+  bool from_file = false;                         // the replicas are
 };
 
 // The upstreams or the model that flags name, else the fleet file's replicas, else the default
@@ -33,10 +35,18 @@ struct NamedReplicas {
                                                  const std::string& model, bool model_was_typed,
                                                  const std::optional<ConfigTable>& maybe_file);
 
-// The fleet file once more. Errors say where it is wrong; kInvalidArgument also where it names no
-// replica and no place to find some, or a native one.
-[[nodiscard]] Result<NamedReplicas> RereadReplicas(const std::string& path,
-                                                   const UpstreamFlags& flags);
+// The models of the file, for a fleet that has these replicas from `source`. Errors say where it is
+// wrong: also where it is sure that nobody has a model that it names.
+[[nodiscard]] Status SetModels(const ConfigTable& file, const NamedReplicas& named,
+                               const std::string& source, fleet::Membership& membership,
+                               fleet::FleetDriver& fleet);
+
+// Reads the fleet file once more, and does to the fleet what has changed. Where it can't be read,
+// is wrong anywhere, or names a native replica, or none and no place to find some, nothing changes,
+// and the membership notes why.
+void RereadFleetFile(const std::string& path, const UpstreamFlags& flags,
+                     const net::OwnAddress& own, fleet::FleetDriver& fleet,
+                     fleet::Membership& membership, fleet::Discoveries& discoveries);
 
 // Calls when a file's bytes have changed, or when somebody asks for it. It looks once a second; a
 // file that changes is left alone until it has been the same for that long, so that nobody reads

@@ -25,6 +25,7 @@
 #include "cli/number_flag.h"
 #include "cli/origin_flag.h"
 #include "cli/replicas.h"
+#include "cli/serve_help.h"
 #include "cli/upstreams.h"
 #include "cli/verbs.h"
 #include "fleet/membership.h"
@@ -218,7 +219,13 @@ void GiveLargeBlocksBack() {
 #endif
 }
 
-Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, DriverMaker& maker) {
+// Of the replicas that are there from the start.
+std::string SourceName(const ServeFlags& flags) {
+  return flags.fleet_file.empty() ? "flags" : flags.fleet_file;
+}
+
+Result<Served> MakeRidden(const ServeFlags& flags, const std::optional<ConfigTable>& maybe_file,
+                          metrics::Registry& metrics, DriverMaker& maker) {
   constexpr int kMsPerSecond = 1000;
   GiveLargeBlocksBack();
   Served served;
@@ -236,8 +243,12 @@ Result<Served> MakeRidden(const ServeFlags& flags, metrics::Registry& metrics, D
             return RefuseOwnAddress({spec}, {address, port->load()}, "url");
           },
           .models_of = std::move(started.models_of)},
-      flags.fleet_file.empty() ? "flags" : flags.fleet_file, flags.replicas);
+      SourceName(flags), flags.replicas);
   served.discoveries = std::make_unique<fleet::Discoveries>(*served.membership);
+  if (maybe_file) {
+    TRY(SetModels(*maybe_file, {flags.replicas, flags.discoveries}, SourceName(flags),
+                  *served.membership, *served.maybe_fleet));
+  }
   served.driver = std::move(started.driver);
   served.maybe_model = std::move(started.maybe_chat_model);
   const auto capabilities = served.driver->capabilities();
@@ -463,26 +474,9 @@ Status StartLogAs(const ServeFlags& flags) {
   return StartLog(log);
 }
 
-void RereadFleetFile(const ServeFlags& flags, Served& served) {
-  fleet::Membership& membership = *served.membership;
-  const std::string& path = flags.fleet_file;
-  const auto reread = [&]() -> Status {
-    TRY_ASSIGN(NamedReplicas named, RereadReplicas(path, flags.upstream));
-    if (Status others =
-            RefuseOwnAddress(named.specs, {AddressOf(flags), served.port->load()}, "url");
-        !others) {
-      return Fail(Within(path, std::move(others).error()));
-    }
-    TRY_ASSIGN(const auto changes, membership.Set(path, std::move(named.specs)));
-    served.discoveries->Set(std::move(named.discoveries));
-    if (changes.empty()) {
-      Log(LogLevel::kInfo, "{}: read again; the replicas are the same", path);
-    }
-    return {};
-  };
-  if (const Status read = reread(); !read) {
-    membership.NoteFailure(path, read.error());
-  }
+void Reread(const ServeFlags& flags, Served& served) {
+  RereadFleetFile(flags.fleet_file, flags.upstream, {AddressOf(flags), served.port->load()},
+                  *served.maybe_fleet, *served.membership, *served.discoveries);
 }
 
 Status Serve(ServeFlags flags, const Program& program) {
@@ -528,8 +522,8 @@ Status Serve(ServeFlags flags, const Program& program) {
                     metrics, loop, stop);
   std::string kv_event_sources;
   std::unique_ptr<gateway::KvEventPublisher> kv_events;  // the driver calls it, so it goes later
-  TRY_ASSIGN(Served served,
-             flags.native() ? MakeNative(flags, maker) : MakeRidden(flags, metrics, maker));
+  TRY_ASSIGN(Served served, flags.native() ? MakeNative(flags, maker)
+                                           : MakeRidden(flags, program.maybe_file, metrics, maker));
   TRY_ASSIGN(kv_events, PublishKvEvents(flags, *served.driver, kv_event_sources));
   TRY(served.driver->Start());
   gateway::Gateway front(FrontOptions(flags, served, std::move(keys), std::move(kv_event_sources)),
@@ -542,7 +536,7 @@ Status Serve(ServeFlags flags, const Program& program) {
   }
   if (!flags.fleet_file.empty()) {
     served.discoveries->Set(flags.discoveries);
-    fleet_file.Start([&] { RereadFleetFile(flags, served); });
+    fleet_file.Start([&] { Reread(flags, served); });
   }
   first_signal.Wait();
   ShutDown(flags, front, *served.driver, *server, second_signal);
@@ -638,35 +632,7 @@ std::function<ExitStatus()> AddServe(Program& program) {
       program.app.add_subcommand("serve", "Serve a model, or an upstream, over the OpenAI API");
   const auto flags = std::make_shared<ServeFlags>();
   AddFlags(*verb, *flags);
-  verb->footer(
-      "Examples:\n"
-      "  fak serve                                  the default model on 127.0.0.1:8000\n"
-      "  fak serve smollm2 --port 9000 --api-key secret --host 0.0.0.0\n"
-      "  fak serve --upstream http://127.0.0.1:8001  in front of vLLM, llama.cpp or another fak\n"
-      "  fak serve --upstream a=vllm+http://10.0.0.5:8000 --upstream b=http://10.0.0.6:8080\n"
-      "With several upstreams --routing-policy chooses among those that are healthy and list the\n"
-      "request's model; where one fails before its first token another one takes over. fak fleet\n"
-      "status shows them. FAK_UPSTREAM has them with commas.\n"
-      "A file may name them instead (fak serve --config fleet.toml), each in a table:\n"
-      "  [[replica]]\n"
-      "  name = \"a\"                                      default: the URL's host and port\n"
-      "  engine = \"vllm\"                                 default: auto\n"
-      "  url = \"http://10.0.0.5:8000\"\n"
-      "  api-key-file = \"/etc/fak/a.key\"                where it asks for a key\n"
-      "Further keys: model, weight, max-concurrency, metrics-urls, kv-events, data-parallel-rank,\n"
-      "allow-fields, allow-headers; engine = \"native\" serves that model here. The replicas\n"
-      "are read again when the file changes, and on SIGHUP.\n"
-      "It also answers /health, /ready, /metrics and /openapi.json, which lists all of them.\n"
-      "A keys file has a table for each key; the hash is that of printf %s KEY | sha256sum:\n"
-      "  [[key]]\n"
-      "  name = \"alice\"\n"
-      "  hash = \"sha256:2bb80d53...\"                     64 hex digits\n"
-      "  weight = 2.0                                    her share (default: 1.0)\n"
-      "  max-concurrency = 8                             open at once (default: as many as come)\n"
-      "  max-streams = 4                                 of these, streamed\n"
-      "  requests-per-minute = 60\n"
-      "  tokens-per-minute = 100000                      of prompts and answers\n"
-      "  admin = true                                    may call /v1/fak/... (default: false)");
+  verb->footer(kServeFooter);
   verb->parse_complete_callback([verb, flags] {
     flags->model_was_typed = verb->get_option("--model")->count() > 0;
     const auto given = [](const CLI::Option* option) { return option->count() > 0; };

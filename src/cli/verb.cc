@@ -13,6 +13,7 @@
 #include "cli/suggest.h"
 #include "fleet/discovery.h"
 #include "fleet/fleet_file.h"
+#include "fleet/model_table.h"
 
 namespace fak::cli {
 namespace {
@@ -145,6 +146,7 @@ Result<std::optional<ConfigTable>> TableOf(const ConfigTable& file, const CLI::A
     std::vector<std::string> known = VerbNames(verb);
     known.emplace_back(fleet::kReplicaKey);
     known.emplace_back(fleet::kDiscoverKey);
+    known.emplace_back(fleet::kModelKey);
     TRY(RefuseUnknownKeys(file, known, "no verb of fak has that name"));
     return file;
   }

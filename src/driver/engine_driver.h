@@ -77,10 +77,11 @@ struct WorkerLoad {
 
 // Where a request went.
 struct Placement {
-  std::string_view worker;    // by its name in logs and metrics
-  std::string_view why = {};  // for a log: who it was chosen among; empty: there was no choice
-  int attempt = 1;            // 2 and on: others had it before, and failed
-  int resumed = 0;            // how often the answer goes on after what another one began
+  std::string_view worker;      // by its name in logs and metrics
+  std::string_view why = {};    // for a log: who it was chosen among; empty: there was no choice
+  int attempt = 1;              // 2 and on: others had it before, and failed
+  int resumed = 0;              // how often the answer goes on after what another one began
+  std::string_view model = {};  // that it is asked for there, where the name meant another one
 };
 
 // Receives one request's events. Calls come one at a time, in order, from a thread of the driver;

@@ -78,7 +78,16 @@ struct Prepared {
   // TextDelta::tokens, and shows the client no more of them than it asked for.
   bool for_resumption = false;
   std::shared_ptr<const Continuation> maybe_continuation = {};
+  // What a fleet has made of the model that the turn asks for; empty: nothing, it is that one.
+  std::string model = {};
+  // To be taken by who is well and has room for it, or by nobody: there are other models to try.
+  bool only_well = false;
 };
+
+// The model that is asked for, as clients name it; empty: the served one.
+inline const std::string& ModelOf(const Prepared& prepared) {
+  return prepared.model.empty() ? prepared.turn->model : prepared.model;
+}
 
 inline Error DeadlineError(const Prepared& prepared) {
   const int64_t allowed_ms = (*prepared.deadline_ns - prepared.arrival_ns) / kNsPerMs;

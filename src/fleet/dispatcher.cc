@@ -63,13 +63,13 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
     Result<Chosen> chosen = Choose(request);
     if (!chosen) {
       const bool full = chosen.error().code == Code::kResourceExhausted;
-      if (full && !request.cancelled()) {
+      if (full && !request.cancelled() && !request.only_well()) {
         request.NoteError(maybe_before);
         Status waits = Enqueue(request.shared_from_this());
         return waits || !maybe_before ? waits : Status(Fail(*std::move(maybe_before)));
       }
       return Fail(maybe_before
-                      ? WithDrained(*std::move(maybe_before), *roster_.Now(), request.turn())
+                      ? WithDrained(*std::move(maybe_before), *roster_.Now(), request.asked())
                       : std::move(chosen).error());
     }
     FleetReplica& replica = *chosen->attempt->replica();
@@ -91,7 +91,7 @@ Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_befor
       return admitted;
     }
     if (request.attempts() >= options_.attempts_max) {
-      return Fail(WithDrained(std::move(admitted).error(), *roster_.Now(), request.turn()));
+      return Fail(WithDrained(std::move(admitted).error(), *roster_.Now(), request.asked()));
     }
     maybe_before = std::move(admitted).error();
   }
@@ -145,7 +145,7 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const Replicas& replicas,
   bool any_full = false;
   for (size_t i = 0; i < replicas.list.size(); ++i) {
     const std::shared_ptr<FleetReplica>& replica = replicas.list[i];
-    if (!Serves(replicas, *replica, request.turn()) || !request.MayGoTo(*replica)) {
+    if (!Serves(replicas, *replica, request.asked()) || !request.MayGoTo(*replica)) {
       continue;
     }
     const FleetReplica::Seen seen = replica->Look(now_ns);
@@ -171,8 +171,10 @@ Dispatcher::Candidates Dispatcher::FindCandidates(const Replicas& replicas,
                              .weight = replica->weight()}});
     }
   }
-  if (any_full && found.tier == Tier::kLast) {
-    found.list.clear();  // who works will have room, and who is down won't answer
+  // Who works will have room, and who is down won't answer.
+  if ((any_full && found.tier == Tier::kLast) ||
+      (request.only_well() && found.tier > Tier::kSecond)) {
+    found.list.clear();
   }
   found.any_full = any_full;
   return found;
@@ -192,7 +194,7 @@ Result<Dispatcher::Chosen> Dispatcher::Choose(FleetRequest& request) {
                       ? Error{Code::kResourceExhausted,
                               "every upstream that could answer has as many requests as it may", "",
                               0, 1}
-                      : NobodyServes(*replicas, request.turn()));
+                      : NobodyServes(*replicas, request.asked()));
     }
     const RouteTurn turn{.prompt_tokens = request.prompt_tokens(), .session = request.session()};
     std::vector<ReplicaView> views;
@@ -236,7 +238,7 @@ std::string Dispatcher::WhyChosen(const RouteChoice& choice, const Candidates& c
   return why;
 }
 
-Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn) {
+Error Dispatcher::NobodyServes(const Replicas& replicas, const Asked& asked) {
   constexpr int kAgainS = 1;
   if (replicas.list.empty()) {
     return {Code::kUnavailable, "there is no upstream at present", "", 0, kAgainS};
@@ -249,8 +251,8 @@ Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn)
   for (const auto& replica : replicas.list) {
     const std::vector<std::string> its = replica->models();
     any_unknown = any_unknown || its.empty();
-    any_lists = any_lists || replica->ListsModel(turn.model);
-    any_serves = any_serves || Serves(replicas, *replica, turn);
+    any_lists = any_lists || replica->ListsModel(asked.model);
+    any_serves = any_serves || Serves(replicas, *replica, asked);
     std::copy_if(its.begin(), its.end(), std::back_inserter(models), [&](const auto& model) {
       return std::find(models.begin(), models.end(), model) == models.end();
     });
@@ -259,7 +261,7 @@ Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn)
     }
   }
   if (any_serves) {
-    const std::string drained = DrainedInWords(replicas, turn);  // empty: no more
+    const std::string drained = DrainedInWords(replicas, asked);  // empty: no more
     return {Code::kUnavailable,
             "every upstream that could answer is being drained" +
                 (drained.empty() ? "" : ": " + drained),
@@ -267,16 +269,16 @@ Error Dispatcher::NobodyServes(const Replicas& replicas, const wire::Turn& turn)
   }
   if (any_lists) {
     return {Code::kUnsupported,
-            "no upstream with the model \"" + turn.model + "\" serves this surface", "model"};
+            "no upstream with the model \"" + asked.model + "\" serves this surface", "model"};
   }
   if (any_unknown) {
     return {Code::kUnavailable,
-            "no upstream that is up lists the model \"" + turn.model +
+            "no upstream that is up lists the model \"" + asked.model +
                 "\", and not all are: " + Join(why_not, "; "),
             "", 0, kAgainS};
   }
   return {Code::kNotFound,
-          "the model \"" + turn.model + "\" does not exist here; served: " + Join(models, ", "),
+          "the model \"" + asked.model + "\" does not exist here; served: " + Join(models, ", "),
           "model"};
 }
 
@@ -284,7 +286,7 @@ bool Dispatcher::HasElsewhere(const FleetRequest& request, Tier worst) const {
   const int64_t now_ns = clock_.NowNs();
   const std::shared_ptr<const Replicas> replicas = roster_.Now();
   return std::any_of(replicas->list.begin(), replicas->list.end(), [&](const auto& replica) {
-    return Serves(*replicas, *replica, request.turn()) && request.MayGoTo(*replica) &&
+    return Serves(*replicas, *replica, request.asked()) && request.MayGoTo(*replica) &&
            replica->Look(now_ns).tier <= worst;
   });
 }

@@ -65,6 +65,7 @@ struct Explanation {
     double weight = 1;
   };
   std::string policy;
+  std::string model;  // that it would be asked for
   int64_t prompt_tokens = 0;
   std::string chosen;  // by this draw; empty: nobody
   std::string why;     // it was chosen, or nobody was
@@ -152,7 +153,7 @@ class Dispatcher {
     std::shared_ptr<Attempt> attempt;
     std::string why;
   };
-  static Error NobodyServes(const Replicas& replicas, const wire::Turn& turn);
+  static Error NobodyServes(const Replicas& replicas, const Asked& asked);
   // units: that each of the replicas holds.
   static Candidates FindCandidates(const Replicas& replicas, const FleetRequest& request,
                                    int64_t now_ns, const std::vector<uint32_t>& units);

@@ -8,12 +8,12 @@
 namespace fak::fleet {
 namespace {
 
-std::string NotCandidate(FleetReplica& replica, const wire::Turn& turn, bool alone,
+std::string NotCandidate(FleetReplica& replica, const Asked& asked, bool alone,
                          const FleetReplica::Seen& seen, Tier tier) {
-  if (!alone && !replica.ListsModel(turn.model)) {
+  if (!alone && !replica.ListsModel(asked.model)) {
     return "doesn't list the model";
   }
-  if (!alone && !replica.ServesSurface(turn.surface)) {
+  if (!alone && !replica.ServesSurface(asked.surface)) {
     return "doesn't serve this surface";
   }
   if (seen.tier == Tier::kNever) {
@@ -41,6 +41,7 @@ Explanation Dispatcher::Explain(const std::shared_ptr<const driver::Prepared>& p
   const RouteTurn turn{.prompt_tokens = request->prompt_tokens(), .session = request->session()};
   Explanation said;
   said.policy = policy->name();
+  said.model = request->model();
   said.prompt_tokens = turn.prompt_tokens;
   for (size_t i = 0; i < replicas->list.size(); ++i) {
     FleetReplica& replica = *replicas->list[i];
@@ -57,8 +58,8 @@ Explanation Dispatcher::Explain(const std::shared_ptr<const driver::Prepared>& p
         std::find_if(candidates.list.begin(), candidates.list.end(),
                      [&](const Candidate& each) { return each.view.id == replica.id(); });
     if (its == candidates.list.end()) {
-      row.why_not =
-          NotCandidate(replica, request->turn(), replicas->list.size() == 1, seen, candidates.tier);
+      row.why_not = NotCandidate(replica, request->asked(), replicas->list.size() == 1, seen,
+                                 candidates.tier);
       continue;
     }
     // What it would cost there, whomever it is compared with.
@@ -66,7 +67,7 @@ Explanation Dispatcher::Explain(const std::shared_ptr<const driver::Prepared>& p
   }
   if (candidates.list.empty()) {
     said.why = candidates.any_full ? "all that could answer have as many requests as they may"
-                                   : NobodyServes(*replicas, request->turn()).detail;
+                                   : NobodyServes(*replicas, request->asked()).detail;
     return said;
   }
   std::vector<ReplicaView> views;

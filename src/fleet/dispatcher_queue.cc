@@ -25,7 +25,7 @@ Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
     TRY_ASSIGN(
         const AdmissionQueue::Id id,
         queue_.Push({.tenant = prepared->tenant,
-                     .model = request->turn().model,
+                     .model = request->model(),
                      .weight = prepared->tenant_weight,
                      .priority = prepared->priority,
                      .cost = static_cast<double>(request->prompt_tokens()) + output_tokens_ + 1,
@@ -77,8 +77,7 @@ std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
     if (request.attempts() > 0) {
       return !IsFull(request);
     }
-    const auto [found, is_new] =
-        full.try_emplace({request.turn().model, request.turn().surface}, false);
+    const auto [found, is_new] = full.try_emplace({request.model(), request.turn().surface}, false);
     if (is_new) {
       found->second = IsFull(request);
     }

@@ -7,16 +7,16 @@
 
 namespace fak::fleet {
 
-bool Serves(const Replicas& replicas, const FleetReplica& replica, const wire::Turn& turn) {
+bool Serves(const Replicas& replicas, const FleetReplica& replica, const Asked& asked) {
   // One that is alone is asked for anything, and says itself what it doesn't have.
   return replicas.list.size() == 1 ||
-         (replica.ListsModel(turn.model) && replica.ServesSurface(turn.surface));
+         (replica.ListsModel(asked.model) && replica.ServesSurface(asked.surface));
 }
 
-std::string DrainedInWords(const Replicas& replicas, const wire::Turn& turn) {
+std::string DrainedInWords(const Replicas& replicas, const Asked& asked) {
   std::vector<std::string> drained;
   for (const auto& replica : replicas.list) {
-    if (replica->draining() && Serves(replicas, *replica, turn)) {
+    if (replica->draining() && Serves(replicas, *replica, asked)) {
       drained.push_back(replica->name() + " is drained (fak fleet undrain " + replica->name() +
                         ")");
     }
@@ -24,8 +24,8 @@ std::string DrainedInWords(const Replicas& replicas, const wire::Turn& turn) {
   return Join(drained, "; ");
 }
 
-Error WithDrained(Error error, const Replicas& replicas, const wire::Turn& turn) {
-  if (const std::string drained = DrainedInWords(replicas, turn); !drained.empty()) {
+Error WithDrained(Error error, const Replicas& replicas, const Asked& asked) {
+  if (const std::string drained = DrainedInWords(replicas, asked); !drained.empty()) {
     error.detail += "; " + drained;
   }
   return error;

@@ -69,7 +69,8 @@ std::vector<Outcome> NoOutcome(const FleetReplica&) {
 FleetDriver::FleetDriver(std::vector<FleetMember> members, FleetOptions options, const Clock& clock,
                          RandomSource& random)
     : health_(options.health),
-      dispatcher_(std::move(options.policy), options.dispatch, clock, random) {
+      dispatcher_(std::move(options.policy), options.dispatch, clock, random),
+      models_(dispatcher_, clock) {
   for (FleetMember& member : members) {
     const Status added = AddReplica(std::move(member));
     CHECK(added) << added.error().detail;
@@ -271,9 +272,21 @@ std::shared_ptr<const text::ModelCard> FleetDriver::maybe_card() const {
   return replicas->list.size() == 1 ? replicas->list.front()->driver().maybe_card() : nullptr;
 }
 
-// Who can't be emptied says so, where the model may be his.
+// All that the name stands for, but for what only stands in.
 void FleetDriver::Evict(driver::EvictRequest request,
                         std::function<void(std::vector<driver::EvictOutcome>)> done) {
+  const std::vector<std::string> models = models_.table()->TargetsOf(request.model);
+  const auto take = Gathering<driver::EvictOutcome>::Of(models.size(), std::move(done));
+  for (const std::string& model : models) {
+    driver::EvictRequest one = request;
+    one.model = model;
+    EvictModel(std::move(one), take);
+  }
+}
+
+// Who can't be emptied says so, where the model may be his.
+void FleetDriver::EvictModel(driver::EvictRequest request,
+                             std::function<void(std::vector<driver::EvictOutcome>)> done) {
   const std::string model = request.model;
   const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
   AskAll<driver::EvictOutcome, driver::CacheControl>(
@@ -324,6 +337,7 @@ driver::RemoteTokenizer* FleetDriver::maybe_tokenizer() {
 
 void FleetDriver::Tokenize(std::string model, std::string text,
                            std::function<void(Result<std::vector<int32_t>>)> done) {
+  model = models_.table()->TargetsOf(model).front();
   const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();
   std::vector<std::shared_ptr<FleetReplica>> ready;
   std::vector<std::shared_ptr<FleetReplica>> others;

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "driver/engine_driver.h"
 #include "fleet/dispatcher.h"
+#include "fleet/model_router.h"
 
 namespace fak::fleet {
 
@@ -60,9 +61,9 @@ class FleetDriver final : public driver::EngineDriver,
   // many requests as they may.
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink) override {
-    return dispatcher_.Admit(std::move(prepared), std::move(sink));
+    return models_.Admit(std::move(prepared), std::move(sink));
   }
-  void Cancel(std::string_view request_id) override { dispatcher_.Cancel(request_id); }
+  void Cancel(std::string_view request_id) override { models_.Cancel(request_id); }
   Status Start() override;
   void Drain(std::function<void()> done) override;
   void Stop() override;
@@ -104,8 +105,12 @@ class FleetDriver final : public driver::EngineDriver,
   }
   FleetStatus Describe() const { return dispatcher_.Describe(); }
   Explanation Explain(const std::shared_ptr<const driver::Prepared>& prepared) {
-    return dispatcher_.Explain(prepared);
+    return dispatcher_.Explain(models_.First(prepared));
   }
+  // What clients may ask for beside what replicas list, from now on.
+  void SetModelTable(ModelTable table) { models_.SetTable(std::move(table)); }
+  std::shared_ptr<const ModelTable> model_table() const { return models_.table(); }
+  std::vector<ModelStatus> DescribeModels() const { return models_.Describe(); }
   // What its thread does, for a driver that was not started.
   void Tick() { dispatcher_.Tick(); }
 
@@ -114,12 +119,16 @@ class FleetDriver final : public driver::EngineDriver,
   static void TokenizeAtFirst(std::vector<std::shared_ptr<FleetReplica>> replicas,
                               std::string model, std::string text,
                               std::function<void(Result<std::vector<int32_t>>)> done);
+  // At those that serve that model, under its own name.
+  void EvictModel(driver::EvictRequest request,
+                  std::function<void(std::vector<driver::EvictOutcome>)> done);
   void Run();
   // Makes it and starts it, if the fleet is; with changing_ held.
   Result<std::shared_ptr<FleetReplica>> MakeReplica(FleetMember member);
 
   const ReplicaHealth::Options health_;
   Dispatcher dispatcher_;
+  ModelRouter models_;
 
   std::mutex changing_;   // one change of who is in it at a time
   bool started_ = false;  // guarded by changing_

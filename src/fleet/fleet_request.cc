@@ -5,7 +5,6 @@
 
 #include "base/limits.h"
 #include "fleet/dispatcher.h"
-#include "fleet/drained.h"
 #include "kv/unit_keys.h"
 
 namespace fak::fleet {
@@ -20,20 +19,6 @@ int64_t PromptTokens(const driver::Prepared& prepared) {
     tokens += static_cast<int64_t>(counted);
   }
   return tokens;
-}
-
-// What a client says that keeps its requests together: x-session-id, or of the OpenAI API
-// prompt_cache_key and, before that was there, user.
-std::string SessionOf(const driver::Prepared& prepared) {
-  std::string session(prepared.client_headers.Get("x-session-id").value_or(""));
-  for (const char* field : {"prompt_cache_key", "user"}) {
-    const Json* value =
-        session.empty() && prepared.document != nullptr ? prepared.document->Find(field) : nullptr;
-    if (value != nullptr && value->is_string()) {
-      session = value->string();
-    }
-  }
-  return session.empty() ? session : prepared.tenant + "\n" + session;
 }
 
 bool IsContent(const wire::Event& event) {
@@ -61,11 +46,25 @@ bool EndsOrCounts(const wire::Event& event) {
 
 }  // namespace
 
+std::string SessionOf(const driver::Prepared& prepared) {
+  std::string session(prepared.client_headers.Get("x-session-id").value_or(""));
+  for (const char* field : {"prompt_cache_key", "user"}) {
+    const Json* value =
+        session.empty() && prepared.document != nullptr ? prepared.document->Find(field) : nullptr;
+    if (value != nullptr && value->is_string()) {
+      session = value->string();
+    }
+  }
+  return session.empty() ? session : prepared.tenant + "\n" + session;
+}
+
 FleetRequest::FleetRequest(Dispatcher& dispatcher, std::shared_ptr<const driver::Prepared> prepared,
                            std::shared_ptr<driver::EventSink> sink)
     : dispatcher_(dispatcher),
       id_(prepared->request_id),
       turn_(prepared->turn),
+      model_(driver::ModelOf(*prepared)),
+      only_well_(prepared->only_well),
       deadline_ns_(prepared->deadline_ns),
       sink_(std::move(sink)),
       prompt_tokens_(PromptTokens(*prepared)),
@@ -107,6 +106,11 @@ bool FleetRequest::MayGoTo(const FleetReplica& replica) const {
   }
   return !stays_with_ || (*stays_with_ == Artifact::Of(*replica.driver().capabilities()) &&
                           prepared_ != nullptr && replica.driver().CanContinue(*prepared_));
+}
+
+bool FleetRequest::only_well() const {
+  const std::lock_guard lock(mutex_);
+  return only_well_ && !stays_with_;
 }
 
 int FleetRequest::attempts() const {
@@ -197,7 +201,7 @@ void FleetRequest::OnFailed(Error error, const FailureReading& reading,
     }
     error = placed.error();
   } else if (reading.curable) {
-    error = WithDrained(std::move(error), *dispatcher_.replicas(), turn());
+    error = WithDrained(std::move(error), *dispatcher_.replicas(), asked());
   }
   Fail(std::move(error), std::move(maybe_headers));
 }
@@ -447,7 +451,7 @@ wire::Usage Attempt::Believable(wire::Usage usage) const {
 }
 
 FailureReading Attempt::Read(const Error& error, bool reached) const {
-  const std::string& model = request_->turn().model;
+  const std::string& model = request_->model();
   const std::optional<int64_t>& deadline_ns = request_->deadline_ns();
   const int64_t now_ns = dispatcher_.clock().NowNs();
   return ReadFailure(error,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/engine_driver.h"
+#include "fleet/drained.h"
 #include "fleet/failure.h"
 #include "fleet/fleet_replica.h"
 #include "fleet/resumable_answer.h"
@@ -16,6 +17,10 @@ namespace fak::fleet {
 
 class Attempt;
 class Dispatcher;
+
+// What a client says that keeps its requests together: x-session-id, or of the OpenAI API
+// prompt_cache_key and, before that was there, user; with its tenant. Empty: nothing.
+std::string SessionOf(const driver::Prepared& prepared);
 
 // One request on its way through a fleet, from Admit() to its end. Who places it, the thread of
 // Admit() or whoever took its last attempt away, is one thread at a time; Cancel() and
@@ -27,6 +32,10 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
 
   const std::string& id() const { return id_; }
   const wire::Turn& turn() const { return *turn_; }
+  const std::string& model() const { return model_; }  // as of driver::ModelOf()
+  Asked asked() const { return {model_, turn_->surface}; }
+  // As of driver::Prepared, until content was passed on: then no other model is left to try.
+  bool only_well() const;
   const std::optional<int64_t>& deadline_ns() const { return deadline_ns_; }
   // For whoever places it, while nothing was passed on: not null then.
   std::shared_ptr<const driver::Prepared> prepared() const;
@@ -77,6 +86,8 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   Dispatcher& dispatcher_;
   const std::string id_;
   const std::shared_ptr<const wire::Turn> turn_;
+  const std::string model_;
+  const bool only_well_;
   const std::optional<int64_t> deadline_ns_;
   const std::shared_ptr<driver::EventSink> sink_;
   const int64_t prompt_tokens_;

@@ -82,6 +82,16 @@ Result<Membership::Changes> Membership::Set(std::string_view source,
   const std::lock_guard lock(mutex_);
   const size_t count = replicas.size();
   Said said = said_;
+  Replace(said, source, std::move(replicas));
+  TRY_ASSIGN(Changes changes, Apply(std::move(said)));
+  const std::lock_guard heard_lock(heard_mutex_);
+  SourceStatus& heard = Heard(source);
+  heard = {std::move(heard.name), count, heard.updates + 1, ""};
+  return changes;
+}
+
+void Membership::Replace(Said& said, std::string_view source,
+                         std::vector<driver::ReplicaSpec> replicas) {
   const auto found = std::find_if(said.sources.begin(), said.sources.end(),
                                   [source](const auto& each) { return each.first == source; });
   if (found != said.sources.end()) {
@@ -89,11 +99,37 @@ Result<Membership::Changes> Membership::Set(std::string_view source,
   } else {
     said.sources.emplace_back(source, std::move(replicas));
   }
-  TRY_ASSIGN(Changes changes, Apply(std::move(said)));
-  const std::lock_guard heard_lock(heard_mutex_);
-  SourceStatus& heard = Heard(source);
-  heard = {std::move(heard.name), count, heard.updates + 1, ""};
-  return changes;
+}
+
+std::optional<std::vector<std::string>> Membership::ModelsWith(
+    std::string_view source, std::vector<driver::ReplicaSpec> replicas) {
+  const std::lock_guard lock(mutex_);
+  Said said = said_;
+  Replace(said, source, std::move(replicas));
+  const std::vector<Wanted> wanted = Merged(said);
+  const std::vector<ReplicaStatus> there = fleet_.Describe().replicas;
+  std::vector<std::string> all;
+  for (const Wanted& each : wanted) {
+    if (wanted.size() == 1 && !each.spec.model.empty()) {
+      return std::nullopt;  // it is asked for its own, whatever the name
+    }
+    const bool stays = std::any_of(present_.begin(), present_.end(), [&each](const Wanted& old) {
+      return old.spec.name == each.spec.name && IsSameEngine(old.spec, each.spec);
+    });
+    const auto its = std::find_if(there.begin(), there.end(), [&](const ReplicaStatus& status) {
+      return stays && !status.leaving && status.name == each.spec.name;
+    });
+    std::vector<std::string> models = its != there.end()   ? its->models
+                                      : options_.models_of ? options_.models_of(each.spec)
+                                                           : std::vector<std::string>();
+    if (models.empty()) {
+      return std::nullopt;
+    }
+    all.insert(all.end(), models.begin(), models.end());
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return wanted.empty() ? std::nullopt : std::optional(std::move(all));
 }
 
 Result<std::string> Membership::Add(driver::ReplicaSpec replica) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -74,6 +75,11 @@ class Membership {
   // In the order in which they were heard of. Doesn't block.
   std::vector<SourceStatus> Sources() const;
 
+  // All models that the fleet could be asked for, had that source these replicas; nullopt: one that
+  // isn't known well enough might be asked for others.
+  [[nodiscard]] std::optional<std::vector<std::string>> ModelsWith(
+      std::string_view source, std::vector<driver::ReplicaSpec> replicas);
+
   // An operator's. kAlreadyExists: its name is taken; and as of Set(). Gives its name.
   [[nodiscard]] Result<std::string> Add(driver::ReplicaSpec replica);
   // Whoever it is from. It ends what it has. kNotFound.
@@ -90,6 +96,8 @@ class Membership {
     std::set<std::string, std::less<>> removed;
   };
   static std::vector<Wanted> Merged(const Said& said);
+  static void Replace(Said& said, std::string_view source,
+                      std::vector<driver::ReplicaSpec> replicas);
   Result<Changes> Apply(Said said);
   SourceStatus& Heard(std::string_view source);  // with heard_mutex_ held
   FleetMember MemberOf(const driver::ReplicaSpec& spec,

@@ -248,5 +248,58 @@ TEST_F(ResumeStreamsTest, ClosesTheBatchOfTheOneThatDied) {
   b().Say(3, 1, /*finish=*/true);
 }
 
+class ResumeNamedStreamsTest : public ResumeStreamsTest {
+ protected:
+  // a and c serve "big", b "small", which stands in for the name.
+  void MakeNamed(std::vector<ReplicaOptions> options = {}) {
+    Make(3, std::move(options));
+    a().SetModels({"big"});
+    b().SetModels({"small"});
+    c().SetModels({"big"});
+    auto table = ModelTable::Read(*ConfigTable::Parse("[[model]]\nname = \"gpt\"\n"
+                                                      "to = [{ model = \"big\" }]\n"
+                                                      "fallback = [\"small\"]\n",
+                                                      "f.toml"),
+                                  std::nullopt);
+    ASSERT_TRUE(table) << table.error().detail;
+    fleet_->SetModelTable(*std::move(table));
+  }
+};
+
+TEST_F(ResumeNamedStreamsTest, GoesOnWithTheModelThatTheNameMeant) {
+  MakeNamed();
+  const auto sink = Ask("r", "gpt");
+  a().Say(0, 3);
+  Fail(a(), Code::kUpstreamError);
+  ASSERT_EQ(sink->ends(), 0);
+  EXPECT_EQ(b().admitted(), 0);
+  ASSERT_EQ(c().open(), 1u);
+  EXPECT_EQ(driver::ModelOf(*c().asked()), "big");
+  EXPECT_EQ(c().asked()->turn->model, "gpt");
+  EXPECT_EQ(c().asked()->maybe_continuation->tokens, Ids(3));
+  c().Say(3, kTokens - 3, /*finish=*/true);
+  EXPECT_EQ(sink->text(), Numbers(kTokens));
+  EXPECT_EQ(sink->resumed(), 1);
+  EXPECT_EQ(fleet_->DescribeModels().front().requests.at("big"), 1u);
+  EXPECT_EQ(fleet_->DescribeModels().front().fallbacks, 0u);
+}
+
+// Once something was said no other model can stand in.
+TEST_F(ResumeNamedStreamsTest, WaitsForRoomWhereTheModelIs) {
+  MakeNamed({{.max_concurrency = 1}, {.max_concurrency = 1}, {.max_concurrency = 1}});
+  const auto sink = Ask("r", "gpt");
+  const auto other = Ask("other", "gpt");
+  a().Say(0, 3);
+  Fail(a(), Code::kUpstreamError);
+  EXPECT_EQ(sink->ends(), 0);
+  EXPECT_EQ(b().admitted(), 0);
+  c().Answer();
+  EXPECT_EQ(other->ends(), 1);
+  ASSERT_EQ(c().open(), 1u);
+  EXPECT_EQ(c().asked()->maybe_continuation->tokens, Ids(3));
+  c().Say(3, kTokens - 3, /*finish=*/true);
+  EXPECT_EQ(sink->text(), Numbers(kTokens));
+}
+
 }  // namespace
 }  // namespace fak::fleet

@@ -48,6 +48,9 @@ net::HttpHeaders Exchange::Headers(std::string_view content_type) const {
       headers.Add(name, value);
     }
   }
+  if (!end_.model.empty()) {
+    headers.Add("x-fak-model", ForHeader(end_.model));
+  }
   if (shows_route_ && !end_.worker.empty()) {
     std::string route = end_.worker + (end_.route.empty() ? "" : "; " + end_.route);
     route += end_.attempts > 1 ? "; attempt " + std::to_string(end_.attempts) : "";
@@ -57,6 +60,7 @@ net::HttpHeaders Exchange::Headers(std::string_view content_type) const {
 }
 
 void Exchange::OnPlaced(const driver::Placement& placement) {
+  end_.model = placement.model;
   end_.worker = placement.worker;
   end_.route = placement.why;
   end_.attempts = placement.attempt;

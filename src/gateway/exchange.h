@@ -20,6 +20,7 @@ struct ExchangeEnd {
   wire::Usage usage{-1, -1};  // what was told until then, where none was reported; -1: nothing
   int64_t text_bytes = 0;     // of the answer, until then
   int64_t first_byte_ns = 0;  // of a stream; 0: none was sent
+  std::string model;          // that it was for there, where the name meant another one
   std::string worker;         // that took it, where there could be several
   std::string route;          // why that one, where there was a choice
   int attempts = 1;           // at how many it was tried

@@ -63,6 +63,27 @@ void WriteSources(JsonWriter& json, fleet::Membership& membership) {
   json.EndArray();
 }
 
+void WriteModels(JsonWriter& json, const fleet::FleetDriver& fleet) {
+  json.Key("models").BeginArray();
+  for (const fleet::ModelStatus& model : fleet.DescribeModels()) {
+    json.BeginObject().Key("name").String(model.entry.name).Key("to").BeginArray();
+    for (const fleet::ModelTable::Target& target : model.entry.to) {
+      json.BeginObject().Key("model").String(target.model);
+      json.Key("weight").Double(target.weight).EndObject();
+    }
+    json.EndArray().Key("fallback").BeginArray();
+    for (const std::string& fallback : model.entry.fallback) {
+      json.String(fallback);
+    }
+    json.EndArray().Key("requests").BeginObject();
+    for (const auto& [name, requests] : model.requests) {
+      json.Key(name).Uint(requests);
+    }
+    json.EndObject().Key("fallbacks").Uint(model.fallbacks).EndObject();
+  }
+  json.EndArray();
+}
+
 std::string FleetBody(const GatewayOptions& options) {
   const fleet::FleetStatus status = options.maybe_fleet->Describe();
   std::string body;
@@ -83,6 +104,7 @@ std::string FleetBody(const GatewayOptions& options) {
     WriteReplica(json, replica);
   }
   json.EndArray();
+  WriteModels(json, *options.maybe_fleet);
   if (options.maybe_membership != nullptr) {
     WriteSources(json, *options.maybe_membership);
   }
@@ -121,7 +143,7 @@ std::string ExplanationBody(const fleet::Explanation& said) {
   std::string body;
   JsonWriter json(body);
   json.BeginObject().Key("policy").String(said.policy);
-  json.Key("prompt_tokens").Int(said.prompt_tokens);
+  json.Key("model").String(said.model).Key("prompt_tokens").Int(said.prompt_tokens);
   if (!said.chosen.empty()) {
     json.Key("chosen").String(said.chosen);
   }

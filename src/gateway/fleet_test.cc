@@ -7,6 +7,7 @@ namespace fak::gateway {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class FleetRoutes : public GatewayTest, public driver::DriverFactory {
  protected:
@@ -121,6 +122,22 @@ TEST_F(FleetRoutes, ExplainWhereARequestWouldGo) {
   EXPECT_EQ(fleet_->Describe().open_requests, 0);
 }
 
+TEST_F(FleetRoutes, ANameThatMeansAnotherModelIsListedAndTold) {
+  StartFleet();
+  const auto file = ConfigTable::Parse(
+      "[[model]]\nname = \"gpt\"\nto = [{ model = \"m\" }]\nfallback = [\"n\"]\n", "f.toml");
+  fleet_->SetModelTable(*fleet::ModelTable::Read(*file, std::nullopt));
+  EXPECT_THAT(Ask("GET", "/v1/models").body, HasSubstr("\"id\":\"gpt\""));
+  EXPECT_EQ(Ask("GET", "/v1/models/gpt").status, 200);
+  EXPECT_EQ(Document(Ask("GET", "/v1/fak/fleet")).Find("models")->Dump(),
+            R"([{"name":"gpt","to":[{"model":"m","weight":1}],"fallback":["n"],"requests":{},)"
+            R"("fallbacks":0}])");
+  const Json said =
+      Document(Ask("POST", "/v1/fak/fleet/explain", R"({"model":"gpt","prompt":"Once"})"));
+  EXPECT_EQ(said.Find("model")->string(), "m");
+  EXPECT_EQ(said.Find("chosen")->string(), "a");
+}
+
 TEST_F(FleetRoutes, AreNotThereWithoutAFleet) {
   Start();
   EXPECT_EQ(Ask("GET", "/v1/fak/fleet").status, 404);
@@ -142,6 +159,9 @@ TEST_F(FleetRoutes, TellTheRouteToAdminsAlone) {
   };
   EXPECT_EQ(asked("boss").headers.Get("x-fak-route"), "a??; least work");
   EXPECT_FALSE(asked("user").headers.Has("x-fak-route"));
+  EXPECT_FALSE(asked("user").headers.Has("x-fak-model"));
+  driver_.model_ = "next";
+  EXPECT_EQ(asked("user").headers.Get("x-fak-model"), "next");
 }
 
 }  // namespace

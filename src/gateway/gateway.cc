@@ -406,6 +406,9 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   if (!call.model.empty()) {
     fields.push_back({"model", std::string_view(call.model)});
   }
+  if (!end.model.empty() && end.model != call.model) {
+    fields.push_back({"served_model", std::string_view(end.model)});
+  }
   if (!end.worker.empty()) {
     fields.push_back({"upstream", std::string_view(end.worker)});
   }
@@ -446,10 +449,25 @@ void Gateway::LogAccess(const Call& call, const ExchangeEnd& end) const {
   LogRecord(LogLevel::kInfo, "request", fields);
 }
 
+std::vector<std::string> Gateway::ModelNames() const {
+  std::vector<std::string> names =
+      options_.served_names.empty() ? driver_.capabilities()->models : options_.served_names;
+  if (options_.maybe_fleet != nullptr) {
+    for (const fleet::ModelTable::Entry& entry : options_.maybe_fleet->model_table()->entries()) {
+      if (std::find(names.begin(), names.end(), entry.name) == names.end()) {
+        names.push_back(entry.name);
+      }
+    }
+  }
+  return names;
+}
+
 Status Gateway::CheckModel(const std::string& asked) const {
-  const std::vector<std::string>& names = options_.served_names;
-  if (asked.empty() || names.empty() ||
-      std::find(names.begin(), names.end(), asked) != names.end()) {
+  if (asked.empty() || options_.served_names.empty()) {
+    return {};
+  }
+  const std::vector<std::string> names = ModelNames();
+  if (std::find(names.begin(), names.end(), asked) != names.end()) {
     return {};
   }
   return Fail(Code::kNotFound,

@@ -112,6 +112,8 @@ class Gateway final : public net::HttpHandler {
   // An error's answer, logged; for those who can't send it themselves.
   net::HttpResponse Refusal(const Call& call, const Error& error, int status) const;
   void LogAccess(const Call& call, const ExchangeEnd& end) const;
+  // All that clients may ask for, as far as it is known.
+  std::vector<std::string> ModelNames() const;
   Status CheckModel(const std::string& asked) const;
   Result<Json> DocumentOf(const Call& call) const;
   std::string ShownModel(const std::string& asked) const;

@@ -85,8 +85,7 @@ void WriteTokens(JsonWriter& json, const std::vector<int32_t>& tokens, int32_t c
 void Gateway::Models(std::shared_ptr<Call> call) {
   constexpr std::string_view kList = "/v1/models";
   const auto capabilities = driver_.capabilities();
-  const std::vector<std::string>& names =
-      options_.served_names.empty() ? capabilities->models : options_.served_names;
+  const std::vector<std::string> names = ModelNames();
   const std::string_view path = call->request.path();
   const size_t last = path.rfind(kList);
   std::string body;

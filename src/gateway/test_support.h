@@ -46,7 +46,7 @@ class ScriptedDriver final : public driver::EngineDriver,
     prepared_ = std::move(prepared);
     on_loop_ = maybe_loop_ != nullptr && maybe_loop_->InLoop();
     if (!worker_.empty()) {
-      sink->OnPlaced({.worker = worker_, .why = why_});
+      sink->OnPlaced({.worker = worker_, .why = why_, .model = model_});
     }
     if (refusal_) {
       return Fail(*refusal_);
@@ -112,6 +112,7 @@ class ScriptedDriver final : public driver::EngineDriver,
   std::optional<Error> refusal_;
   std::string worker_;
   std::string why_;
+  std::string model_;  // that the name meant
   std::shared_ptr<const driver::Prepared> prepared_;
   const net::EventLoop* maybe_loop_ = nullptr;
   bool on_loop_ = false;  // Admit() was called there

@@ -453,7 +453,7 @@ std::string UpstreamDriver::NameThere(const std::string& model) const {
 
 std::string UpstreamDriver::ModelToAskFor(const Adapter& engine,
                                           const driver::Prepared& prepared) const {
-  const std::string& asked = prepared.turn->model;
+  const std::string& asked = driver::ModelOf(prepared);
   if (!policy_.model.empty() || !engine.default_model.empty() || asked.empty()) {
     return policy_.model;
   }

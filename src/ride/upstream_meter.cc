@@ -23,7 +23,7 @@ std::string UpstreamMeter::ModelOf(const driver::Prepared& prepared) const {
   if (!options_.model.empty()) {
     return options_.model;
   }
-  const std::string& asked = prepared.turn->model;
+  const std::string& asked = driver::ModelOf(prepared);
   if (std::find(served_.begin(), served_.end(), asked) != served_.end()) {
     return asked;
   }

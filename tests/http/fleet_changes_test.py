@@ -182,7 +182,7 @@ class Changes(FleetCase):
         self.assertRegex(table, r"^  REPLICA +STATE +COST")
         self.assertRegex(table, r"(?m)^  a +draining +- .* draining$")
         self.assertRegex(table, r"(?m)^\* b +healthy +0 +0 +0 +0 +1$")
-        self.assertRegex(table, r"(?m)^policy round_robin, prompt of \d+ tokens$")
+        self.assertRegex(table, r"(?m)^policy round_robin, model tiny, prompt of \d+ tokens$")
         said = json.loads(self.fleet_verb("explain", path, "--json"))
         self.assertEqual((said["chosen"], [each["name"] for each in said["replicas"]]), ("b", ["a", "b"]))
         after = self.front.fleet()
