@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/private_file.h"
+
 namespace fak {
 namespace {
 
@@ -45,9 +47,9 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
 }
 
 Status WriteAndRename(int fd, const std::string& temporary, const std::string& path,
-                      std::string_view bytes) {
+                      std::string_view bytes, mode_t mode) {
   TRY(WriteAll(fd, bytes, temporary));
-  if (fchmod(fd, 0644) != 0 || fsync(fd) != 0) {
+  if (fchmod(fd, mode) != 0 || fsync(fd) != 0) {
     return Fail(ErrnoError(errno, temporary));
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) {
@@ -111,13 +113,15 @@ Result<std::string> ReadDescriptor(int fd, std::string_view what, size_t bytes_m
   return bytes;
 }
 
-Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
+namespace {
+
+Status WriteAtomically(const std::string& path, std::string_view bytes, mode_t mode) {
   std::string temporary = path + ".XXXXXX";
   const FileHandle file(mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.is_open()) {
     return Fail(ErrnoError(errno, path));
   }
-  if (Status written = WriteAndRename(file.fd(), temporary, path, bytes); !written) {
+  if (Status written = WriteAndRename(file.fd(), temporary, path, bytes, mode); !written) {
     unlink(temporary.c_str());
     return written;
   }
@@ -129,6 +133,16 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
     return Fail(ErrnoError(errno, folder));
   }
   return {};
+}
+
+}  // namespace
+
+Status WriteFileAtomically(const std::string& path, std::string_view bytes) {
+  return WriteAtomically(path, bytes, 0644);
+}
+
+Status WritePrivateFileAtomically(const std::string& path, std::string_view bytes) {
+  return WriteAtomically(path, bytes, 0600);
 }
 
 FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {

@@ -52,6 +52,7 @@ struct FleetFlags {
   bool watch = false;
   bool json = false;
   bool wait = false;
+  bool persist = false;
 };
 
 // A fak that serves.
@@ -267,10 +268,19 @@ const Json* FindReplica(const Json& fleet, const std::string& name) {
   return nullptr;
 }
 
-Status SetDraining(const FleetFlags& flags, bool draining) {
-  TRY_ASSIGN(const auto client, FleetClient::Make(flags));
+// Of a call that changes the one of that name.
+Json ChangeOf(const FleetFlags& flags) {
   Json body = Json::Object{};
   body.Set("name", flags.name);
+  if (flags.persist) {
+    body.Set("persist", true);
+  }
+  return body;
+}
+
+Status SetDraining(const FleetFlags& flags, bool draining) {
+  TRY_ASSIGN(const auto client, FleetClient::Make(flags));
+  const Json body = ChangeOf(flags);
   TRY_ASSIGN(
       Json fleet,
       client->Ask("POST", draining ? "/v1/fak/fleet/drain" : "/v1/fak/fleet/undrain", body.Dump()));
@@ -324,6 +334,9 @@ Result<Json> ReplicaOf(const FleetFlags& flags) {
   if (flags.max_concurrency) {
     replica.Set("max_concurrency", *flags.max_concurrency);
   }
+  if (flags.persist) {
+    replica.Set("persist", true);
+  }
   return replica;
 }
 
@@ -354,9 +367,7 @@ const Json* FindLeaving(const Json& fleet, const std::string& name) {
 
 Status RemoveReplica(const FleetFlags& flags) {
   TRY_ASSIGN(const auto client, FleetClient::Make(flags));
-  Json body = Json::Object{};
-  body.Set("name", flags.name);
-  TRY_ASSIGN(Json fleet, client->Ask("POST", "/v1/fak/fleet/remove", body.Dump()));
+  TRY_ASSIGN(Json fleet, client->Ask("POST", "/v1/fak/fleet/remove", ChangeOf(flags).Dump()));
   for (;;) {
     const Json* leaving = FindLeaving(fleet, flags.name);
     if (leaving == nullptr) {
@@ -371,6 +382,11 @@ Status RemoveReplica(const FleetFlags& flags) {
     WaitASecond();
     TRY_ASSIGN(fleet, client->Ask("GET", "/v1/fak/fleet"));
   }
+}
+
+void AddPersist(CLI::App& verb, FleetFlags& flags) {
+  verb.add_flag("--persist", flags.persist,
+                "Keep it for the next start too, in the server's --fleet-state-file");
 }
 
 void AddServer(CLI::App& verb, FleetFlags& flags) {
@@ -450,10 +466,11 @@ CLI::App* AddAdd(CLI::App& fleet, FleetFlags& flags) {
   verb->add_option("--weight", flags.weight, "Its share (default: 1)");
   verb->add_option("--max-concurrency", flags.max_concurrency,
                    "Requests open there at once (default: as many as come)");
+  AddPersist(*verb, flags);
   AddServer(*verb, flags);
   verb->footer(
       "Examples:\n  fak fleet add c=vllm+http://10.0.0.7:8000 --weight 2\n"
-      "A reload of the fleet file leaves it; a restart doesn't know it.");
+      "A reload of the fleet file leaves it; a restart doesn't know it, but for --persist.");
   return verb;
 }
 
@@ -461,6 +478,7 @@ CLI::App* AddRemove(CLI::App& fleet, FleetFlags& flags) {
   CLI::App* verb = fleet.add_subcommand("remove", "Take a replica out; what it has ends first");
   verb->add_option("name", flags.name, "Its name")->required();
   verb->add_flag("--wait", flags.wait, "Until none of our requests is open there");
+  AddPersist(*verb, flags);
   AddServer(*verb, flags);
   verb->footer("Examples:\n  fak fleet remove c --wait");
   return verb;
@@ -489,10 +507,12 @@ std::function<ExitStatus()> AddFleet(Program& program) {
       verb->add_subcommand("drain", "Send a replica nothing new; what it has goes on");
   drain->add_option("name", flags->name, "Its name")->required();
   drain->add_flag("--wait", flags->wait, "Until none of our requests is open there");
+  AddPersist(*drain, *flags);
   AddServer(*drain, *flags);
   drain->footer("Examples:\n  fak fleet drain a --wait");
   CLI::App* undrain = verb->add_subcommand("undrain", "Send a replica requests again");
   undrain->add_option("name", flags->name, "Its name")->required();
+  AddPersist(*undrain, *flags);
   AddServer(*undrain, *flags);
   undrain->footer("Examples:\n  fak fleet undrain a");
   CLI::App* add = AddAdd(*verb, *flags);

@@ -230,6 +230,11 @@ Result<Served> MakeRidden(const ServeFlags& flags, const std::optional<ConfigTab
   GiveLargeBlocksBack();
   Served served;
   served.names = flags.served_model_names;
+  const std::string& state_file = flags.upstream.state_file;
+  fleet::FleetState state;
+  if (!state_file.empty()) {
+    TRY_ASSIGN(state, fleet::OpenFleetState(state_file, CompleteReplica));
+  }
   TRY_ASSIGN(StartedUpstreams started,
              StartUpstreams(flags.replicas, flags.served_model_names, flags.upstream, maker));
   served.maybe_fleet = started.driver.get();
@@ -244,6 +249,11 @@ Result<Served> MakeRidden(const ServeFlags& flags, const std::optional<ConfigTab
           },
           .models_of = std::move(started.models_of)},
       SourceName(flags), flags.replicas);
+  if (!state_file.empty()) {
+    if (const Status kept = served.membership->KeepIn(state_file, std::move(state)); !kept) {
+      return Fail(Within(state_file, kept.error()));
+    }
+  }
   served.discoveries = std::make_unique<fleet::Discoveries>(*served.membership);
   if (maybe_file) {
     TRY(SetModels(*maybe_file, {flags.replicas, flags.discoveries}, SourceName(flags),

@@ -31,6 +31,7 @@ struct UpstreamFlags {
   std::vector<std::string> metrics_urls;  // [NAME=]URL
   std::vector<std::string> kv_events;  // [NAME=]ENDPOINT[,replay=ENDPOINT][,topic=PREFIX][,rank=N]
   std::vector<std::string> data_parallel_ranks;  // [NAME=]N
+  std::string state_file;                        // where lasting changes are kept; empty: nowhere
   int metrics_scrape_interval_s = 5;             // 0: never
   bool resume_streams = false;
   std::string routing_policy = std::string(fleet::kDefaultRoutingPolicy);

@@ -14,15 +14,8 @@
 namespace fak::fleet {
 namespace {
 
-// A key of the table and what it is in ReplicaSpec::options.
-constexpr std::pair<std::string_view, std::string_view> kLists[] = {
-    {"kv-events", "kv_events"},
-    {"allow-fields", "allow_fields"},
-    {"allow-headers", "allow_headers"},
-};
-
 Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
-  for (const auto& [key, option] : kLists) {
+  for (const auto& [key, option] : kReplicaLists) {
     TRY_ASSIGN(const auto texts, table.Strings(key));
     if (texts) {
       spec.options.Set(std::string(option), Json::Array(texts->begin(), texts->end()));
@@ -59,13 +52,17 @@ Status ReadText(const ConfigTable& table, std::string_view key, std::string& tex
   return {};
 }
 
-Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table) {
+Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table, KeysIn keys) {
   TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "weight", "max-concurrency",
-                               "api-key-file", "metrics-urls", "kv-events", "data-parallel-rank",
-                               "allow-fields", "allow-headers"}));
+                               keys == KeysIn::kClear ? "api-key" : "api-key-file", "metrics-urls",
+                               "kv-events", "data-parallel-rank", "allow-fields",
+                               "allow-headers"}));
   TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplicaLike(table));
   TRY(ReadText(table, "name", spec.name));
   TRY(ReadText(table, "url", spec.url));
+  if (keys == KeysIn::kClear) {
+    TRY(ReadText(table, "api-key", spec.api_key));
+  }
   TRY_ASSIGN(auto metrics_urls, table.Strings("metrics-urls"));
   spec.metrics_urls = std::move(metrics_urls).value_or(std::vector<std::string>());
   return spec;
@@ -103,7 +100,7 @@ Error AtReplicaKey(const ConfigTable& table, Error error) {
 }
 
 Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
-    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete) {
+    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete, KeysIn keys) {
   TRY_ASSIGN(const std::vector<ConfigTable> tables, file.Tables(kReplicaKey));
   if (tables.size() > limits::kUpstreamsMax) {
     return Fail(tables[limits::kUpstreamsMax].ErrorAt(
@@ -111,7 +108,7 @@ Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
   }
   std::vector<driver::ReplicaSpec> specs;
   for (const ConfigTable& table : tables) {
-    TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplica(table));
+    TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplica(table, keys));
     if (Status completed = complete(spec); !completed) {
       return Fail(AtReplicaKey(table, std::move(completed).error()));
     }

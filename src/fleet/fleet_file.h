@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -31,8 +33,18 @@ inline constexpr std::string_view kReplicaKey = "replica";
 // `complete` says whether a replica can be one, and fills in what was left out; an error's field is
 // the key at fault. All errors start with "file:line:column:". kInvalidArgument: two of one name, a
 // native one among several, a weight that is no share, more than limits::kUpstreamsMax.
+// With KeysIn::kClear a replica's key is there itself, as api-key.
+enum class KeysIn : uint8_t { kFiles, kClear };
 [[nodiscard]] Result<std::vector<driver::ReplicaSpec>> ReadReplicas(
-    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
+    const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete,
+    KeysIn keys = KeysIn::kFiles);
+
+// The keys that are lists, and what they are in ReplicaSpec::options.
+inline constexpr std::pair<std::string_view, std::string_view> kReplicaLists[] = {
+    {"kv-events", "kv_events"},
+    {"allow-fields", "allow_fields"},
+    {"allow-headers", "allow_headers"},
+};
 
 // What replicas that are found elsewhere have in common: of the keys above engine, model, weight,
 // max-concurrency, api-key-file, allow-fields and allow-headers. Others are the caller's.

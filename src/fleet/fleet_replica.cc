@@ -37,7 +37,9 @@ FleetReplica::FleetReplica(ReplicaId id, ReplicaOptions options,
       max_concurrency_(options.max_concurrency),
       models_(std::move(options.models)),
       health_(health),
-      eject_ms_(kEjectMs) {}
+      eject_ms_(kEjectMs) {
+  health_.SetDraining(options.draining);
+}
 
 void FleetReplica::HearKvEvents(ResidencyIndex& index) {
   feed_ = std::make_unique<ResidencyFeed>(index, id_);

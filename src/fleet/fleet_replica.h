@@ -23,6 +23,7 @@ struct ReplicaOptions {
   double weight = 1;
   int32_t max_concurrency = 0;           // requests open there at once; 0: as many as come
   std::vector<std::string> models = {};  // what it is asked for; empty: those that it lists
+  bool draining = false;                 // from the start
 };
 
 // As it is at one moment, for people and programs. Absent is not 0.

@@ -132,8 +132,66 @@ std::optional<std::vector<std::string>> Membership::ModelsWith(
   return wanted.empty() ? std::nullopt : std::optional(std::move(all));
 }
 
-Result<std::string> Membership::Add(driver::ReplicaSpec replica) {
+Status Membership::KeepIn(std::string path, FleetState state) {
+  const std::lock_guard lock(mutex_);
+  state_path_ = std::move(path);
+  come_drained_ = state.drained;
+  Said said = said_;
+  for (driver::ReplicaSpec replica : state.added) {
+    TRY(options_.complete(replica));
+    said.added.push_back(std::move(replica));
+  }
+  said.removed.insert(state.removed.begin(), state.removed.end());
+  state_ = std::move(state);
+  TRY(Apply(std::move(said)));
+  for (const Wanted& each : present_) {
+    if (come_drained_.contains(each.spec.name)) {
+      TRY(fleet_.DrainReplica(each.spec.name));
+    }
+  }
+  return {};
+}
+
+Status Membership::Keep(Lasting lasting, FleetState next, FunctionRef<Status()> change) {
+  if (lasting == Lasting::kProcess) {
+    return change();
+  }
+  if (state_path_.empty()) {
+    return Fail(Code::kUnsupported,
+                "persist: this server has no file to keep it in: start it with --fleet-state-file "
+                "FILE",
+                "persist");
+  }
+  if (const Status written = WriteFleetState(state_path_, next); !written) {
+    return Fail(Code::kIoError,
+                "persist: nothing was changed, for it can't be kept: " + written.error().detail);
+  }
+  if (Status changed = change(); !changed) {
+    if (const Status back = WriteFleetState(state_path_, state_); !back) {
+      Log(LogLevel::kError, "{}: what didn't come about stands there: {}", state_path_,
+          back.error().detail);
+    }
+    return changed;
+  }
+  state_ = std::move(next);
+  return {};
+}
+
+Error Membership::NobodyIs(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const Wanted& each : present_) {
+    names.push_back(each.spec.name);
+  }
+  return {Code::kNotFound,
+          "no upstream has the name " + std::string(name) +
+              "; there are: " + (names.empty() ? "none" : Join(names, ", ")),
+          "name"};
+}
+
+Result<std::string> Membership::Add(driver::ReplicaSpec replica, Lasting lasting) {
+  driver::ReplicaSpec given = replica;  // the flags of all are added at each start
   TRY(options_.complete(replica));
+  given.name = replica.name;
   const std::lock_guard lock(mutex_);
   std::string name = replica.name;
   for (const Wanted& each : present_) {
@@ -141,32 +199,75 @@ Result<std::string> Membership::Add(driver::ReplicaSpec replica) {
       return Fail(Code::kAlreadyExists, "another replica is called " + name + " already", "name");
     }
   }
+  FleetState next = state_;
+  if (const auto before = FindNamed(next.added, name); before != next.added.end()) {
+    next.added.erase(before);  // it was removed for this process only
+  }
+  next.added.push_back(std::move(given));
+  next.removed.erase(name);
+  next.drained.erase(name);
   Said said = said_;
   said.added.push_back(std::move(replica));
-  TRY(Apply(std::move(said)));
+  TRY(Keep(lasting, std::move(next), [&]() -> Status {
+    const bool drained = come_drained_.erase(name) > 0;
+    const auto applied = Apply(std::move(said));
+    if (!applied && drained) {
+      come_drained_.insert(name);
+    }
+    return applied ? Status() : Status(Fail(applied.error()));
+  }));
   return name;
 }
 
-Status Membership::Remove(std::string_view name) {
+Status Membership::Remove(std::string_view name, Lasting lasting) {
   const std::lock_guard lock(mutex_);
   const bool any = std::any_of(present_.begin(), present_.end(),
                                [name](const Wanted& each) { return each.spec.name == name; });
   if (!any) {
-    std::vector<std::string> names;
-    for (const Wanted& each : present_) {
-      names.push_back(each.spec.name);
-    }
-    return Fail(Code::kNotFound,
-                "no upstream has the name " + std::string(name) +
-                    "; there are: " + (names.empty() ? "none" : Join(names, ", ")),
-                "name");
+    return Fail(NobodyIs(name));
   }
   Said said = said_;
   if (const auto added = FindNamed(said.added, name); added != said.added.end()) {
     said.added.erase(added);
   }
   said.removed.emplace(name);
-  TRY(Apply(std::move(said)));
+  FleetState next = state_;
+  if (const auto added = FindNamed(next.added, name); added != next.added.end()) {
+    next.added.erase(added);
+  }
+  for (auto& [source, replicas] : said.sources) {
+    if (FindNamed(replicas, name) != replicas.end()) {
+      next.removed.emplace(name);  // or it would be back
+    }
+  }
+  next.drained.erase(std::string(name));
+  return Keep(lasting, std::move(next), [&]() -> Status {
+    TRY(Apply(std::move(said)));
+    return {};
+  });
+}
+
+Status Membership::SetDraining(std::string_view name, bool draining, Lasting lasting) {
+  const std::lock_guard lock(mutex_);
+  const bool any = std::any_of(present_.begin(), present_.end(),
+                               [name](const Wanted& each) { return each.spec.name == name; });
+  if (!any) {
+    return Fail(NobodyIs(name));
+  }
+  FleetState next = state_;
+  if (draining) {
+    next.drained.emplace(name);
+  } else {
+    next.drained.erase(std::string(name));
+  }
+  TRY(Keep(lasting, std::move(next), [&]() -> Status {
+    return draining ? fleet_.DrainReplica(name) : fleet_.UndrainReplica(name);
+  }));
+  if (!draining) {
+    come_drained_.erase(std::string(name));
+  } else if (lasting == Lasting::kPersist) {
+    come_drained_.emplace(name);
+  }
   return {};
 }
 
@@ -201,17 +302,19 @@ FleetMember Membership::MemberOf(const driver::ReplicaSpec& spec,
   return {{.name = spec.name,
            .weight = spec.weight,
            .max_concurrency = spec.max_concurrency,
-           .models = options_.models_of ? options_.models_of(spec) : std::vector<std::string>()},
+           .models = options_.models_of ? options_.models_of(spec) : std::vector<std::string>(),
+           .draining = come_drained_.contains(spec.name)},
           std::move(driver)};
 }
 
 // All drivers are made before anything is done, so that one that can't be made changes nothing.
 Result<Membership::Changes> Membership::Apply(Said said) {
   // What nobody names any more isn't kept out, so that these don't pile up.
-  std::erase_if(said.removed, [&said](const std::string& name) {
-    return std::none_of(said.sources.begin(), said.sources.end(), [&name](const auto& source) {
-      return FindNamed(source.second, name) != source.second.end();
-    });
+  std::erase_if(said.removed, [this, &said](const std::string& name) {
+    return !state_.removed.contains(name) &&
+           std::none_of(said.sources.begin(), said.sources.end(), [&name](const auto& source) {
+             return FindNamed(source.second, name) != source.second.end();
+           });
   });
   std::vector<Wanted> wanted = Merged(said);
   if (wanted.size() > limits::kUpstreamsMax) {

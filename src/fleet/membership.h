@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 #include "driver/driver_factory.h"
 #include "fleet/fleet_driver.h"
+#include "fleet/fleet_state.h"
 
 namespace fak::fleet {
 
@@ -80,10 +82,21 @@ class Membership {
   [[nodiscard]] std::optional<std::vector<std::string>> ModelsWith(
       std::string_view source, std::vector<driver::ReplicaSpec> replicas);
 
-  // An operator's. kAlreadyExists: its name is taken; and as of Set(). Gives its name.
-  [[nodiscard]] Result<std::string> Add(driver::ReplicaSpec replica);
+  // Before operators change anything: where changes that shall last are kept (fleet_state.h), and
+  // what is kept there, which is done to the fleet. On error the fleet is half changed.
+  [[nodiscard]] Status KeepIn(std::string path, FleetState state);
+
+  // An operator's changes. kPersist: it is kept for the next start too, or not made; kUnsupported:
+  // nobody said where, kIoError: it can't be written.
+  enum class Lasting : uint8_t { kProcess, kPersist };
+  // kAlreadyExists: its name is taken; and as of Set(). Gives its name.
+  [[nodiscard]] Result<std::string> Add(driver::ReplicaSpec replica,
+                                        Lasting lasting = Lasting::kProcess);
   // Whoever it is from. It ends what it has. kNotFound.
-  [[nodiscard]] Status Remove(std::string_view name);
+  [[nodiscard]] Status Remove(std::string_view name, Lasting lasting = Lasting::kProcess);
+  // kNotFound.
+  [[nodiscard]] Status SetDraining(std::string_view name, bool draining,
+                                   Lasting lasting = Lasting::kProcess);
 
  private:
   struct Wanted {
@@ -99,6 +112,10 @@ class Membership {
   static void Replace(Said& said, std::string_view source,
                       std::vector<driver::ReplicaSpec> replicas);
   Result<Changes> Apply(Said said);
+  // With mutex_ held. Writes what shall be kept, does the change, and takes back what it wrote
+  // where that fails.
+  Status Keep(Lasting lasting, FleetState next, FunctionRef<Status()> change);
+  Error NobodyIs(std::string_view name) const;
   SourceStatus& Heard(std::string_view source);  // with heard_mutex_ held
   FleetMember MemberOf(const driver::ReplicaSpec& spec,
                        std::unique_ptr<driver::EngineDriver> driver) const;
@@ -110,6 +127,9 @@ class Membership {
   std::mutex mutex_;  // guards the members below, and changes
   Said said_;
   std::vector<Wanted> present_;
+  std::string state_path_;                           // empty: nothing is kept
+  FleetState state_;                                 // as it is there
+  std::set<std::string, std::less<>> come_drained_;  // whoever comes under these names
 
   mutable std::mutex heard_mutex_;  // guards the member below; nothing is waited for under it
   std::vector<SourceStatus> heard_;

@@ -1,11 +1,16 @@
 #include "fleet/membership.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "base/test_folder.h"
 #include "fleet/discovery.h"
 #include "fleet/fleet_driver_fixture.h"
 
@@ -188,6 +193,84 @@ TEST_F(MembershipTest, ASourceMayDoubtItsOwn) {
   b().Answer();
   membership_->Doubt("file", "a", "");
   EXPECT_EQ(StatusOf(0).state, ReplicaState::kHealthy);
+}
+
+FleetState StateIn(const std::string& path) {
+  return *OpenFleetState(path, [](driver::ReplicaSpec&) -> Status { return {}; });
+}
+
+TEST_F(MembershipTest, KeepsWhatShallLastAndNothingElse) {
+  using enum Membership::Lasting;
+  const TestFolder folder;
+  const std::string path = folder.Path("state.toml");
+  EXPECT_EQ(membership_->Remove("a", kPersist).error().field, "persist");
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+  ASSERT_TRUE(membership_->KeepIn(path, StateIn(path)));
+  ASSERT_TRUE(membership_->Add(Spec("c"), kPersist));
+  ASSERT_TRUE(membership_->Add(Spec("d")));
+  ASSERT_TRUE(membership_->Remove("a", kPersist));
+  ASSERT_TRUE(membership_->SetDraining("b", true, kPersist));
+  ASSERT_TRUE(membership_->SetDraining("c", true));
+  FleetState kept = StateIn(path);
+  ASSERT_EQ(kept.added.size(), 1u);
+  EXPECT_EQ(kept.added.front().name, "c");
+  EXPECT_THAT(kept.removed, ElementsAre("a"));
+  EXPECT_THAT(kept.drained, ElementsAre("b"));
+  EXPECT_EQ(membership_->Add(Spec("e", "unmakable"), kPersist).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ(StateIn(path).added.size(), 1u);
+  ASSERT_TRUE(membership_->SetDraining("b", false, kPersist));
+  ASSERT_TRUE(membership_->Remove("c", kPersist));
+  ASSERT_TRUE(membership_->Add(Spec("a", "http://hand"), kPersist));
+  kept = StateIn(path);
+  ASSERT_EQ(kept.added.size(), 1u);
+  EXPECT_EQ(kept.added.front().url, "http://hand");
+  EXPECT_THAT(kept.removed, IsEmpty());
+  EXPECT_THAT(kept.drained, IsEmpty());
+}
+
+TEST_F(MembershipTest, DoesWhatWasKept) {
+  const TestFolder folder;
+  FleetState state;
+  state.added = {Spec("c")};
+  state.removed = {"a", "later"};
+  state.drained = {"b", "found"};
+  ASSERT_TRUE(membership_->KeepIn(folder.Path("state.toml"), std::move(state)));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("b", "c"));
+  EXPECT_EQ(StatusOf(0).state, ReplicaState::kDraining);
+  // Also to those that come later.
+  ASSERT_TRUE(membership_->Set("dns", {Spec("later"), Spec("found")}));
+  fleet_->Tick();
+  EXPECT_THAT(Names(), ElementsAre("b", "c", "found"));
+  EXPECT_EQ(StatusOf(2).state, ReplicaState::kDraining);
+  ASSERT_TRUE(membership_->SetDraining("found", false));
+  EXPECT_EQ(StatusOf(2).state, ReplicaState::kHealthy);
+}
+
+TEST_F(MembershipTest, ChangesNothingThatCannotBeKept) {
+  const TestFolder folder;
+  const std::string path = folder.Path("state.toml");
+  ASSERT_TRUE(membership_->KeepIn(path, StateIn(path)));
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);  // in its place
+  EXPECT_EQ(membership_->Remove("a", Membership::Lasting::kPersist).error().code, Code::kIoError);
+  EXPECT_EQ(membership_->Add(Spec("c"), Membership::Lasting::kPersist).error().code,
+            Code::kIoError);
+  EXPECT_THAT(Names(), ElementsAre("a", "b"));
+  ASSERT_EQ(rmdir(path.c_str()), 0);
+}
+
+TEST_F(MembershipTest, ModelsAreKnownWhereAllHaveSaidThem) {
+  EXPECT_THAT(membership_->ModelsWith("file", {Spec("a"), Spec("b")}).value(), ElementsAre("m"));
+  driver::ReplicaSpec asked = Spec("c");
+  asked.model = "n";
+  EXPECT_THAT(membership_->ModelsWith("file", {Spec("a"), asked}).value(),
+              ElementsAre("alias", "m", "n"));
+  EXPECT_FALSE(membership_->ModelsWith("file", {Spec("a"), Spec("c")}));
+  EXPECT_FALSE(membership_->ModelsWith("file", {Spec("a"), Spec("b", "http://elsewhere")}));
+  EXPECT_FALSE(membership_->ModelsWith("file", {asked}));  // alone it is asked for anything
+  EXPECT_FALSE(membership_->ModelsWith("file", {}));
 }
 
 TEST_F(MembershipTest, RefusesWhatCannotBe) {

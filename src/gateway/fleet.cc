@@ -120,19 +120,45 @@ Error Fixed() {
   return {Code::kUnsupported, "who is in this fleet can't be changed while it serves"};
 }
 
-Result<std::string> NameIn(std::string_view body) {
+using Lasting = fleet::Membership::Lasting;
+
+// Whose name, and whether what is done to it shall last.
+struct NamedChange {
+  std::string name;
+  Lasting lasting;
+};
+
+Result<NamedChange> NameIn(std::string_view body) {
   TRY_ASSIGN(const Json document, ParseJson(body));
   if (!document.is_object()) {
     return Fail(Code::kInvalidArgument, "the body must be a JSON object");
   }
   wire::Fields fields(document);
   std::string name = fields.String("name").value_or("");
+  const bool persist = fields.Bool("persist").value_or(false);
   TRY(fields.status());
   TRY(fields.RefuseUnknown());
   if (name.empty()) {
     return Fail(Code::kInvalidArgument, "name: is missing", "name");
   }
-  return name;
+  return NamedChange{std::move(name), persist ? Lasting::kPersist : Lasting::kProcess};
+}
+
+// A replica, with that word among its members.
+Result<std::pair<driver::ReplicaSpec, Lasting>> NewReplicaIn(std::string_view body) {
+  TRY_ASSIGN(const Json document, ParseJson(body));
+  Json replica = document;
+  bool persist = false;
+  if (document.is_object() && document.Find("persist") != nullptr) {
+    wire::Fields fields(document);
+    persist = fields.Bool("persist").value_or(false);
+    TRY(fields.status());
+    Json::Object members = document.object();
+    std::erase_if(members, [](const Json::Member& member) { return member.first == "persist"; });
+    replica = Json(std::move(members));
+  }
+  TRY_ASSIGN(driver::ReplicaSpec spec, fleet::ReadReplicaJson(replica));
+  return std::pair(std::move(spec), persist ? Lasting::kPersist : Lasting::kProcess);
 }
 
 }  // namespace
@@ -196,31 +222,30 @@ void Gateway::Fleet(std::shared_ptr<Call> call) {
   Answer(*call, 200, FleetBody(options_));
 }
 
-void Gateway::SetDraining(std::shared_ptr<Call> call, bool draining) {
-  if (options_.maybe_fleet == nullptr) {
-    Refuse(*call, NoFleet());
+void Gateway::SetDraining(Call& call, bool draining) {
+  if (options_.maybe_fleet == nullptr || options_.maybe_membership == nullptr) {
+    Refuse(call, options_.maybe_fleet == nullptr ? NoFleet() : Fixed());
     return;
   }
-  const Result<std::string> name = NameIn(call->request.body);
-  if (!name) {
-    Refuse(*call, name.error());
+  const auto drain = [this, &call, draining]() -> Status {
+    TRY_ASSIGN(const NamedChange change, NameIn(call.request.body));
+    return options_.maybe_membership->SetDraining(change.name, draining, change.lasting);
+  };
+  if (const Status done = drain(); !done) {
+    Refuse(call, done.error());
     return;
   }
-  fleet::FleetDriver& fleet = *options_.maybe_fleet;
-  const Status done = draining ? fleet.DrainReplica(*name) : fleet.UndrainReplica(*name);
-  if (!done) {
-    Refuse(*call, done.error());
-    return;
-  }
-  Answer(*call, 200, FleetBody(options_));
+  Answer(call, 200, FleetBody(options_));
 }
 
-void Gateway::DrainReplica(std::shared_ptr<Call> call) {
-  SetDraining(std::move(call), /*draining=*/true);
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a Handler
+void Gateway::DrainReplicaNow(std::shared_ptr<Call> call) {
+  SetDraining(*call, /*draining=*/true);
 }
 
-void Gateway::UndrainReplica(std::shared_ptr<Call> call) {
-  SetDraining(std::move(call), /*draining=*/false);
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a Handler
+void Gateway::UndrainReplicaNow(std::shared_ptr<Call> call) {
+  SetDraining(*call, /*draining=*/false);
 }
 
 void Gateway::AddReplicaNow(std::shared_ptr<Call> call) {
@@ -229,9 +254,8 @@ void Gateway::AddReplicaNow(std::shared_ptr<Call> call) {
     return;
   }
   const auto add = [this, &call]() -> Status {
-    TRY_ASSIGN(const Json document, ParseJson(call->request.body));
-    TRY_ASSIGN(driver::ReplicaSpec spec, fleet::ReadReplicaJson(document));
-    TRY(options_.maybe_membership->Add(std::move(spec)));
+    TRY_ASSIGN(auto replica, NewReplicaIn(call->request.body));
+    TRY(options_.maybe_membership->Add(std::move(replica.first), replica.second));
     return {};
   };
   if (const Status added = add(); !added) {
@@ -247,8 +271,8 @@ void Gateway::RemoveReplicaNow(std::shared_ptr<Call> call) {
     return;
   }
   const auto remove = [this, &call]() -> Status {
-    TRY_ASSIGN(const std::string name, NameIn(call->request.body));
-    return options_.maybe_membership->Remove(name);
+    TRY_ASSIGN(const NamedChange change, NameIn(call->request.body));
+    return options_.maybe_membership->Remove(change.name, change.lasting);
   };
   if (const Status removed = remove(); !removed) {
     Refuse(*call, removed.error());

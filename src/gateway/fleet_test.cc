@@ -105,6 +105,37 @@ TEST_F(FleetRoutes, AddAReplicaAndTakeItOut) {
   }
 }
 
+TEST_F(FleetRoutes, WhatShallLastNeedsAFile) {
+  StartFleet();
+  const std::pair<const char*, const char*> kCalls[] = {
+      {"add", R"({"name":"c","url":"http://c","persist":true})"},
+      {"remove", R"({"name":"a","persist":true})"},
+      {"drain", R"({"name":"a","persist":true})"},
+      {"undrain", R"({"name":"a","persist":true})"},
+  };
+  for (const auto& [call, body] : kCalls) {
+    const auto refused = Ask("POST", std::string("/v1/fak/fleet/") + call, body);
+    EXPECT_EQ(refused.status, 400) << call;
+    EXPECT_THAT(refused.body, HasSubstr("--fleet-state-file")) << call;
+  }
+  EXPECT_THAT(Names(Ask("GET", "/v1/fak/fleet")), ElementsAre("a", "b"));
+  const std::string path = FreshFile("fleet_state.toml");
+  ASSERT_TRUE(membership_->KeepIn(path, {}));
+  for (const auto& [call, body] : kCalls) {
+    if (std::string_view(call) != "undrain") {
+      EXPECT_EQ(Ask("POST", std::string("/v1/fak/fleet/") + call, body).status,
+                std::string_view(call) == "drain" ? 404 : 200)
+          << call;  // a is gone by then
+    }
+  }
+  const std::string kept = *ReadFile(path, 1 << 20);
+  EXPECT_THAT(kept, HasSubstr("removed = [\"a\"]"));
+  EXPECT_THAT(kept, HasSubstr("url = \"http://c\""));
+  for (const char* wrong : {R"({"name":"b","persist":1})", R"({"name":"b","persists":true})"}) {
+    EXPECT_EQ(Ask("POST", "/v1/fak/fleet/remove", wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(FleetRoutes, ExplainWhereARequestWouldGo) {
   StartFleet();
   ASSERT_TRUE(fleet_->DrainReplica("a"));

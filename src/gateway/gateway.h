@@ -146,10 +146,12 @@ class Gateway final : public net::HttpHandler {
   void RestoreSlot(std::shared_ptr<Call> call);
   void EraseSlot(std::shared_ptr<Call> call);
   void Fleet(std::shared_ptr<Call> call);
-  void DrainReplica(std::shared_ptr<Call> call);
-  void UndrainReplica(std::shared_ptr<Call> call);
-  void SetDraining(std::shared_ptr<Call> call, bool draining);
-  // Off the loop: drivers are made.
+  // Off the loop: drivers are made, and what shall last is written.
+  void DrainReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::DrainReplicaNow); }
+  void DrainReplicaNow(std::shared_ptr<Call> call);
+  void UndrainReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::UndrainReplicaNow); }
+  void UndrainReplicaNow(std::shared_ptr<Call> call);
+  void SetDraining(Call& call, bool draining);
   void AddReplica(std::shared_ptr<Call> call) { RunLater(call, &Gateway::AddReplicaNow); }
   void ExplainRoute(std::shared_ptr<Call> call) { RunLater(call, &Gateway::ExplainRouteNow); }
   void ExplainRouteNow(std::shared_ptr<Call> call);
