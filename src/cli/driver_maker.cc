@@ -38,13 +38,16 @@ Result<std::unique_ptr<driver::EngineDriver>> DriverMaker::MakeNative(
 Result<std::unique_ptr<driver::EngineDriver>> DriverMaker::MakeRidden(
     const driver::ReplicaSpec& spec) {
   constexpr int kMsPerSecond = 1000;
-  TRY_ASSIGN(std::unique_ptr<ride::UpstreamDriver> made,
-             ride::UpstreamDriver::Make(
-                 spec, {.timeouts = {},
-                        .tls = {.ca_file = options_.ca_file},
-                        .maybe_metrics = &metrics_,
-                        .scrape_every_ms = options_.scrape_interval_s * kMsPerSecond,
-                        .maybe_request_loop = &request_loop_}));
+  TRY_ASSIGN(
+      std::unique_ptr<ride::UpstreamDriver> made,
+      ride::UpstreamDriver::Make(
+          spec, {.timeouts = {},
+                 .tls = {.ca_file = options_.ca_file},
+                 .maybe_metrics = &metrics_,
+                 .scrape_every_ms = options_.scrape_interval_s * kMsPerSecond,
+                 .generation_probe_every_ms = options_.generation_probe_interval_s * kMsPerSecond,
+                 .generation_probe_timeout_ms = options_.generation_probe_timeout_s * kMsPerSecond,
+                 .maybe_request_loop = &request_loop_}));
   maybe_last_upstream_ = made.get();
   if (spec.model.empty() && !own_names_.empty()) {
     made->StandFor(own_names_, own_names_model_);

@@ -18,6 +18,8 @@ struct DriverMakerOptions {
   std::vector<std::string> served_names;  // of a native one; empty: the model's own
   std::string ca_file;                    // of ridden ones
   int scrape_interval_s = 0;
+  int generation_probe_interval_s = 0;  // the same, of those that are probed unasked
+  int generation_probe_timeout_s = ride::kGenerationProbeTimeoutS;
 };
 
 // The program's factory: where the two kinds of driver are made, and nowhere else.

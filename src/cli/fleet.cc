@@ -49,6 +49,8 @@ struct FleetFlags {
   std::optional<int32_t> rank;
   std::optional<double> weight;
   std::optional<int32_t> max_concurrency;
+  std::optional<int32_t> generation_probe_interval_s;
+  std::optional<int32_t> generation_probe_timeout_s;
   bool watch = false;
   bool json = false;
   bool wait = false;
@@ -334,6 +336,12 @@ Result<Json> ReplicaOf(const FleetFlags& flags) {
   if (flags.max_concurrency) {
     replica.Set("max_concurrency", *flags.max_concurrency);
   }
+  if (flags.generation_probe_interval_s) {
+    replica.Set("generation_probe_interval", *flags.generation_probe_interval_s);
+  }
+  if (flags.generation_probe_timeout_s) {
+    replica.Set("generation_probe_timeout", *flags.generation_probe_timeout_s);
+  }
   if (flags.persist) {
     replica.Set("persist", true);
   }
@@ -466,6 +474,11 @@ CLI::App* AddAdd(CLI::App& fleet, FleetFlags& flags) {
   verb->add_option("--weight", flags.weight, "Its share (default: 1)");
   verb->add_option("--max-concurrency", flags.max_concurrency,
                    "Requests open there at once (default: as many as come)");
+  verb->add_option("--generation-probe-interval", flags.generation_probe_interval_s,
+                   "Seconds without a word from it after which it is asked for one token; 0: never "
+                   "(default: fak serve's; of fak and hosted APIs 0)");
+  verb->add_option("--generation-probe-timeout", flags.generation_probe_timeout_s,
+                   "Seconds that it has for that (default: fak serve's)");
   AddPersist(*verb, flags);
   AddServer(*verb, flags);
   verb->footer(

@@ -489,6 +489,15 @@ void Reread(const ServeFlags& flags, Served& served) {
                   *served.maybe_fleet, *served.membership, *served.discoveries);
 }
 
+DriverMakerOptions MakerOptions(const ServeFlags& flags) {
+  return {.engine = flags.engine,
+          .served_names = flags.served_model_names,
+          .ca_file = flags.upstream.ca_file,
+          .scrape_interval_s = flags.upstream.metrics_scrape_interval_s,
+          .generation_probe_interval_s = flags.upstream.generation_probe_interval_s,
+          .generation_probe_timeout_s = flags.upstream.generation_probe_timeout_s};
+}
+
 Status Serve(ServeFlags flags, const Program& program) {
   TRY(CheckUpstreams(flags.upstream));  // before an error quotes one: it may hold a secret
   TRY(CleanNames(flags));
@@ -525,11 +534,7 @@ Status Serve(ServeFlags flags, const Program& program) {
 
   TRY_ASSIGN(std::vector<metrics::Slo> slos, ReadSlos(flags));
   metrics::Registry metrics(std::move(slos));
-  DriverMaker maker({.engine = flags.engine,
-                     .served_names = flags.served_model_names,
-                     .ca_file = flags.upstream.ca_file,
-                     .scrape_interval_s = flags.upstream.metrics_scrape_interval_s},
-                    metrics, loop, stop);
+  DriverMaker maker(MakerOptions(flags), metrics, loop, stop);
   std::string kv_event_sources;
   std::unique_ptr<gateway::KvEventPublisher> kv_events;  // the driver calls it, so it goes later
   TRY_ASSIGN(Served served, flags.native() ? MakeNative(flags, maker)

@@ -343,6 +343,16 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
                   "Seconds between two looks at an upstream's own metrics; 0: none")
       ->check(WholeWithin({.least = 0, .most = 86'400}))
       ->capture_default_str();
+  verb.add_option("--generation-probe-interval", flags.generation_probe_interval_s,
+                  "Seconds without a word from an upstream after which it is asked for one token, "
+                  "to see whether it answers; 0: never. fak and hosted APIs only where their own "
+                  "[[replica]] table says so")
+      ->check(WholeWithin({.least = 0, .most = ride::kGenerationProbeIntervalMaxS}))
+      ->capture_default_str();
+  verb.add_option("--generation-probe-timeout", flags.generation_probe_timeout_s,
+                  "Seconds that it has for that token")
+      ->check(WholeWithin({.least = 1, .most = ride::kGenerationProbeTimeoutMaxS}))
+      ->capture_default_str();
   verb.add_option("--allow-upstream-header", flags.allowed_headers,
                   "Pass this header of clients on to upstreams; repeatable")
       ->allow_extra_args(false);

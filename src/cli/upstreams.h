@@ -12,6 +12,7 @@
 #include "driver/engine_driver.h"
 #include "fleet/fleet_driver.h"
 #include "net/own_address.h"
+#include "ride/spec_options.h"
 
 namespace CLI {
 class App;
@@ -33,6 +34,8 @@ struct UpstreamFlags {
   std::vector<std::string> data_parallel_ranks;  // [NAME=]N
   std::string state_file;                        // where lasting changes are kept; empty: nowhere
   int metrics_scrape_interval_s = 5;             // 0: never
+  int generation_probe_interval_s = ride::kGenerationProbeIntervalS;  // 0: never
+  int generation_probe_timeout_s = ride::kGenerationProbeTimeoutS;
   bool resume_streams = false;
   std::string routing_policy = std::string(fleet::kDefaultRoutingPolicy);
 };

@@ -225,6 +225,28 @@ class KvEventSource {
   virtual void Subscribe(std::function<void(const wire::KvEventBatch&)> on_batch) = 0;
 };
 
+// How an engine wants to be asked for one token.
+struct GenerationProbing {
+  int every_ms = 0;  // where nothing else shows that it answers; 0: never
+  // It takes up what comes while it has others to answer. Else what it says while a request of ours
+  // is open there tells nothing: it may stand in line behind that.
+  bool beside_requests = false;
+};
+
+// Optional: an engine that may be asked for one token, which shows what its own health check can't:
+// that it answers requests.
+class GenerationProbe {
+ public:
+  virtual ~GenerationProbe() = default;
+  // Any thread.
+  virtual GenerationProbing generation_probing() const = 0;
+  // Asks, outside of all that is counted or limited of requests. extra_ms: for what it has to do
+  // before, beyond its usual time-out. `done` is called once, on a thread of the driver or of the
+  // caller: Ok is content of a real 2xx, errors are those that a request would have failed with.
+  // Any thread; never blocks on the engine.
+  virtual void ProbeGeneration(int extra_ms, std::function<void(Status)> done) = 0;
+};
+
 class EngineDriver {
  public:
   virtual ~EngineDriver() = default;
@@ -273,6 +295,7 @@ class EngineDriver {
   virtual SlotControl* maybe_slot_control() { return nullptr; }
   virtual RemoteTokenizer* maybe_tokenizer() { return nullptr; }
   virtual KvEventSource* maybe_kv_events() { return nullptr; }
+  virtual GenerationProbe* maybe_generation_probe() { return nullptr; }
 };
 
 // One replica: everything that a DriverFactory needs to make a driver for it.
@@ -290,6 +313,9 @@ struct ReplicaSpec {
   double weight = 1;
   int32_t max_concurrency = 0;  // requests open there at once; 0: as many as come
 };
+
+// A max_concurrency that whoever shares requests out finds out himself.
+inline constexpr int32_t kLearnedConcurrency = -1;
 
 // The engine of a replica that is served in this process.
 inline constexpr std::string_view kNativeEngine = "native";

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,6 +13,9 @@ namespace fak::fleet {
 namespace {
 
 constexpr double kWeightLeast = 1e-3;
+constexpr size_t kServicesLeast = 16;   // before that nothing is said of how long answers take
+constexpr double kMostAnswers = 0.9;    // of them, who comes is to have time for as long a one
+constexpr double kEnoughAnswers = 0.8;  // who waits is dropped without the time for such a one
 
 Error Busy(std::string why, int retry_after_s) {
   Error error{Code::kResourceExhausted, std::move(why)};
@@ -28,8 +32,8 @@ AdmissionQueue::Waiting::iterator AdmissionQueue::FindDisplaceable(const Entry& 
   };
   std::map<std::pair<std::string_view, std::string_view>, Group> groups;
   for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
-    Group& group = groups[{at->second.tenant, at->second.model}];
-    group.share += 1 / std::max(at->second.weight, kWeightLeast);
+    Group& group = groups[{at->second.entry.tenant, at->second.entry.model}];
+    group.share += 1 / std::max(at->second.entry.weight, kWeightLeast);
     group.last = at;
   }
   Group most{groups[{entry.tenant, entry.model}].share + 1 / std::max(entry.weight, kWeightLeast),
@@ -53,9 +57,10 @@ Result<AdmissionQueue::Id> AdmissionQueue::Push(const Entry& entry, int64_t now_
   const double rate = RateAt(now_ns);
   if (entry.deadline_ns && rate > 0) {
     const auto ahead = std::distance(waiting_.begin(), waiting_.lower_bound(place));
-    const double wait_s = static_cast<double>(ahead + 1) / rate;
-    const double left_s = static_cast<double>(*entry.deadline_ns - now_ns) / kNsPerSecond;
-    if (wait_s > left_s) {
+    const double wait_ns = static_cast<double>(ahead + 1) / rate * kNsPerSecond;
+    const int64_t given_ns = *entry.deadline_ns - now_ns;
+    const int64_t margin_ns = entry.begun ? 0 : MarginNs(kMostAnswers, given_ns);
+    if (wait_ns > static_cast<double>(given_ns - margin_ns)) {
       return Fail(
           Busy("every upstream has as many requests as it may, and this one would wait "
                "longer than it may take",
@@ -67,7 +72,7 @@ Result<AdmissionQueue::Id> AdmissionQueue::Push(const Entry& entry, int64_t now_
     Erase(displaced);
   }
   finish_[entry.tenant] = start + entry.cost / std::max(entry.weight, kWeightLeast);
-  waiting_.emplace(place, entry);
+  waiting_.emplace(place, Waiter{entry, now_ns});
   places_.emplace(place.id, place);
   return place.id;
 }
@@ -77,11 +82,28 @@ std::optional<AdmissionQueue::Id> AdmissionQueue::Pop(FunctionRef<bool(Id)> fits
     const Place place = at->first;
     if (fits(place.id)) {
       virtual_now_ = std::max(virtual_now_, place.start);
+      popped_.clear();
+      popped_.emplace(place, std::move(at->second));
       Erase(at);
       return place.id;
     }
   }
   return std::nullopt;
+}
+
+// Where nobody was left to wait all is forgotten: then it sets the time, and owes what it owed.
+bool AdmissionQueue::PutBack(Id id) {
+  if (popped_.empty() || popped_.begin()->first.id != id) {
+    return false;
+  }
+  const auto& [place, waiter] = *popped_.begin();
+  const Entry& entry = waiter.entry;
+  virtual_now_ = std::max(virtual_now_, place.start);
+  double& finish = finish_[entry.tenant];
+  finish = std::max(finish, place.start + entry.cost / std::max(entry.weight, kWeightLeast));
+  places_.emplace(place.id, place);
+  waiting_.merge(popped_);
+  return true;
 }
 
 void AdmissionQueue::Erase(Waiting::iterator at) {
@@ -104,8 +126,8 @@ bool AdmissionQueue::Remove(Id id) {
 
 std::vector<AdmissionQueue::Id> AdmissionQueue::TakeOverdue(int64_t now_ns) {
   std::vector<Id> overdue;
-  for (const auto& [place, entry] : waiting_) {
-    if (entry.deadline_ns && *entry.deadline_ns <= now_ns) {
+  for (const auto& [place, waiter] : waiting_) {
+    if (waiter.entry.deadline_ns && *waiter.entry.deadline_ns <= now_ns) {
       overdue.push_back(place.id);
     }
   }
@@ -113,6 +135,46 @@ std::vector<AdmissionQueue::Id> AdmissionQueue::TakeOverdue(int64_t now_ns) {
     Remove(id);
   }
   return overdue;
+}
+
+std::vector<AdmissionQueue::Id> AdmissionQueue::TakeHopeless(int64_t now_ns) {
+  std::vector<Id> hopeless;
+  for (const auto& [place, waiter] : waiting_) {
+    if (!waiter.entry.deadline_ns || waiter.entry.begun) {
+      continue;
+    }
+    const int64_t deadline_ns = *waiter.entry.deadline_ns;
+    if (deadline_ns - now_ns < MarginNs(kEnoughAnswers, deadline_ns - waiter.since_ns)) {
+      hopeless.push_back(place.id);
+    }
+  }
+  if (hopeless.size() == waiting_.size()) {
+    return {};
+  }
+  for (const Id id : hopeless) {
+    Remove(id);
+  }
+  return hopeless;
+}
+
+void AdmissionQueue::NoteService(int64_t took_ns) {
+  service_ns_[services_++ % service_ns_.size()] = took_ns;
+}
+
+int64_t AdmissionQueue::ServiceNs(double q) const {
+  const size_t known = std::min(services_, service_ns_.size());
+  if (known < kServicesLeast) {
+    return 0;
+  }
+  std::array<int64_t, std::tuple_size_v<decltype(service_ns_)>> sorted = service_ns_;
+  const auto at = std::min(static_cast<size_t>(q * static_cast<double>(known)), known - 1);
+  const auto nth = sorted.begin() + static_cast<std::ptrdiff_t>(at);
+  std::nth_element(sorted.begin(), nth, sorted.begin() + static_cast<std::ptrdiff_t>(known));
+  return *nth;
+}
+
+int64_t AdmissionQueue::MarginNs(double q, int64_t given_ns) const {
+  return std::min(ServiceNs(q), given_ns / 2);
 }
 
 void AdmissionQueue::NoteEnd(int64_t now_ns) {

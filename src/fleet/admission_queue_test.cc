@@ -27,6 +27,86 @@ TEST(AdmissionQueue, KeepsTheOrderOfOneTenant) {
   EXPECT_FALSE(queue.Pop(Any));
 }
 
+TEST(AdmissionQueue, LeavesTimeForTheAnswerItself) {
+  AdmissionQueue queue(9);
+  for (int i = 0; i < 100; ++i) {
+    queue.NoteEnd(i * kNsPerSecond / 10);  // ten a second
+    queue.NoteService((i < 95 ? 2 : 60) * kNsPerSecond);
+  }
+  const int64_t now_ns = 10 * kNsPerSecond;
+  const auto push = [&](int64_t ms) {
+    return queue.Push({.deadline_ns = now_ns + ms * kNsPerMs}, now_ns);
+  };
+  EXPECT_EQ(queue.ServiceNs(0.5), 2 * kNsPerSecond);
+  EXPECT_TRUE(push(2'500));
+  EXPECT_FALSE(push(150)) << "half of it may pass, and it would be 200 ms";
+  EXPECT_TRUE(push(1'000)) << "nobody is kept out for what an answer takes alone";
+}
+
+TEST(AdmissionQueue, DropsWhoWillBeTooLateForWhoWont) {
+  AdmissionQueue queue(9);
+  for (int i = 0; i < 100; ++i) {
+    queue.NoteService(2 * kNsPerSecond);
+  }
+  const auto late = *queue.Push({.deadline_ns = 10 * kNsPerSecond}, 0);
+  const auto later = *queue.Push({.deadline_ns = 10 * kNsPerSecond}, 0);
+  EXPECT_THAT(queue.TakeHopeless(9 * kNsPerSecond), IsEmpty()) << "nobody is better off";
+  const auto in_time = *queue.Push({.deadline_ns = 20 * kNsPerSecond}, 0);
+  EXPECT_THAT(queue.TakeHopeless(8 * kNsPerSecond), IsEmpty());
+  EXPECT_THAT(queue.TakeHopeless(8 * kNsPerSecond + 1), ElementsAre(late, later));
+  EXPECT_EQ(queue.Pop(Any), in_time);
+}
+
+TEST(AdmissionQueue, KeepsNoWholeAnswersTimeForTheRestOfOne) {
+  AdmissionQueue queue(9);
+  for (int i = 0; i < 100; ++i) {
+    queue.NoteEnd(i * kNsPerSecond / 10);
+    queue.NoteService(2 * kNsPerSecond);
+  }
+  const int64_t now_ns = 10 * kNsPerSecond;
+  const auto push = [&](int64_t ms, bool begun) {
+    return queue.Push({.deadline_ns = now_ns + ms * kNsPerMs, .begun = begun}, now_ns);
+  };
+  EXPECT_FALSE(push(150, false));
+  const auto rest = *push(150, true);
+  const auto late = *push(3'000, false);
+  const auto in_time = *push(9'000, false);
+  EXPECT_THAT(queue.TakeHopeless(now_ns + 2'000 * kNsPerMs), ElementsAre(late));
+  EXPECT_EQ(queue.Pop(Any), rest);
+  EXPECT_EQ(queue.Pop(Any), in_time);
+}
+
+// Somebody else was faster, and took the room that it was popped for.
+TEST(AdmissionQueue, OneThatIsPutBackHasItsPlace) {
+  AdmissionQueue queue(3);
+  const AdmissionQueue::Entry entry{.tenant = "alice", .cost = 100};
+  const auto first = *queue.Push(entry, 0);
+  const auto second = *queue.Push(entry, 0);
+  ASSERT_EQ(queue.Pop(Any), first);
+  EXPECT_FALSE(queue.PutBack(second));
+  ASSERT_TRUE(queue.Push(entry, 0));
+  ASSERT_TRUE(queue.Push(entry, 0));  // all places are taken
+  ASSERT_TRUE(queue.PutBack(first));
+  EXPECT_FALSE(queue.PutBack(first)) << "once";
+  EXPECT_EQ(queue.size(), 4u);
+  EXPECT_EQ(queue.Pop(Any), first);
+  EXPECT_EQ(queue.Pop(Any), second);
+}
+
+TEST(AdmissionQueue, OneThatIsPutBackAloneHasItsPlaceAndOwesWhatItOwed) {
+  AdmissionQueue queue(9);
+  const auto before = *queue.Push({.tenant = "alice", .cost = 100}, 0);
+  const auto first = *queue.Push({.tenant = "alice", .cost = 100}, 0);
+  ASSERT_EQ(queue.Pop(Any), before);
+  ASSERT_EQ(queue.Pop(Any), first);  // nobody waits: the queue forgets who had how much
+  ASSERT_TRUE(queue.PutBack(first));
+  const auto alices = *queue.Push({.tenant = "alice", .cost = 100}, 0);
+  const auto bobs = *queue.Push({.tenant = "bob", .cost = 100}, 0);
+  EXPECT_EQ(queue.Pop(Any), first);
+  EXPECT_EQ(queue.Pop(Any), bobs);
+  EXPECT_EQ(queue.Pop(Any), alices);
+}
+
 TEST(AdmissionQueue, TakesLowerPrioritiesFirst) {
   AdmissionQueue queue(10);
   const auto later = *queue.Push({.priority = 1}, 0);

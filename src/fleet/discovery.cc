@@ -118,7 +118,8 @@ Result<DiscoverySpec> ReadKubernetes(const ConfigTable& table, std::string servi
                                      FunctionRef<Status(driver::ReplicaSpec&)> complete) {
   TRY(table.RefuseUnknownKeys({"kubernetes", "kubernetes-api", "token-file", "ca-file", "port-name",
                                "tls", "engine", "model", "weight", "max-concurrency",
-                               "api-key-file", "allow-fields", "allow-headers"}));
+                               "api-key-file", "allow-fields", "allow-headers",
+                               "generation-probe-interval", "generation-probe-timeout"}));
   DiscoverySpec spec;
   spec.kind = DiscoverySpec::Kind::kKubernetes;
   const auto cut = Cut(service, "/");
@@ -164,7 +165,8 @@ Result<DiscoverySpec> ReadDiscovery(const ConfigTable& table,
   }
   TRY(table.RefuseUnknownKeys({"dns", "dns-services", "dns-server", "port", "tls", "engine",
                                "model", "weight", "max-concurrency", "api-key-file", "allow-fields",
-                               "allow-headers"}));
+                               "allow-headers", "generation-probe-interval",
+                               "generation-probe-timeout"}));
   DiscoverySpec spec;
   TRY(ReadDns(table, spec));
   TRY(ReadLike(table, complete, spec));

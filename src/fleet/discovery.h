@@ -54,8 +54,8 @@ struct DiscoverySpec {
 //   in token-file = "..." ca-file = "..." port-name = "http"               # default: the first tls
 //   = true
 // and for all replicas that DNS and Kubernetes find: engine, model, weight, max-concurrency,
-// api-key-file, allow-fields, allow-headers, as of a [[replica]]. `complete` as of ReadReplicas(),
-// and so are errors. kInvalidArgument also: two of the same.
+// api-key-file, allow-fields, allow-headers, generation-probe-..., as of a [[replica]]. `complete`
+// as of ReadReplicas(), and so are errors. kInvalidArgument also: two of the same.
 [[nodiscard]] Result<std::vector<DiscoverySpec>> ReadDiscoveries(
     const ConfigTable& file, FunctionRef<Status(driver::ReplicaSpec&)> complete);
 

@@ -58,14 +58,15 @@ Status Dispatcher::Admit(std::shared_ptr<const driver::Prepared> prepared,
   return placed;
 }
 
-Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_before) {
+Status Dispatcher::Place(FleetRequest& request, std::optional<Error> maybe_before,
+                         std::optional<AdmissionQueue::Id> maybe_popped) {
   for (;;) {
     Result<Chosen> chosen = Choose(request);
     if (!chosen) {
       const bool full = chosen.error().code == Code::kResourceExhausted;
       if (full && !request.cancelled() && !request.only_well()) {
         request.NoteError(maybe_before);
-        Status waits = Enqueue(request.shared_from_this());
+        Status waits = Enqueue(request.shared_from_this(), maybe_popped);
         return waits || !maybe_before ? waits : Status(Fail(*std::move(maybe_before)));
       }
       return Fail(maybe_before
@@ -311,6 +312,11 @@ bool Dispatcher::MayLeave(const FleetRequest& request) const {
   return MayTryAgain(request, Tier::kThird);
 }
 
+bool Dispatcher::IsAtItsLast(const FleetRequest& request) const {
+  return request.attempts() > 1 && !stopping_.load() && !request.cancelled() &&
+         (request.attempts() >= options_.attempts_max || !HasElsewhere(request, Tier::kLast));
+}
+
 void Dispatcher::ForgetCacheOf(const FleetReplica& replica) {
   if (ResidencyFeed* feed = replica.maybe_feed()) {
     feed->Clear();
@@ -424,6 +430,7 @@ void Dispatcher::Tick() {
   }
   NotePanic(now_ns);
   EjectSlow(now_ns);
+  ProbeSilent(now_ns);
   LeaveGone(now_ns);
   EndOverdue(now_ns);
   TakeApartGone();
@@ -458,6 +465,26 @@ void Dispatcher::LeaveGone(int64_t now_ns) {
   }
   for (const std::shared_ptr<FleetRequest>& request : open) {
     request->LeaveIfGone(now_ns);
+  }
+}
+
+void Dispatcher::ProbeSilent(int64_t now_ns) {
+  const std::shared_ptr<const Replicas> replicas = roster_.Now();
+  for (const auto& replica : replicas->list) {
+    driver::GenerationProbe* probe = replica->driver().maybe_generation_probe();
+    if (probe == nullptr) {
+      continue;
+    }
+    const auto begun = replica->BeginGeneration(now_ns, probe->generation_probing());
+    if (begun) {
+      // A replica that has left meanwhile needs no answer.
+      probe->ProbeGeneration(begun->extra_ms, [weak = std::weak_ptr(replica), &clock = clock_,
+                                               ticket = begun->ticket](const Status& answered) {
+        if (const auto asked = weak.lock()) {
+          asked->EndGeneration(ticket, clock.NowNs(), answered);
+        }
+      });
+    }
   }
 }
 

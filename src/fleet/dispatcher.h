@@ -90,8 +90,9 @@ class Dispatcher {
   Status Admit(std::shared_ptr<const driver::Prepared> prepared,
                std::shared_ptr<driver::EventSink> sink);
   void Cancel(std::string_view request_id);
-  // To be called several times a second: notes and logs what changed, ejects who is slow, takes
-  // requests away from replicas that are gone, takes apart those that have left.
+  // To be called several times a second: notes and logs what changed, ejects who is slow, asks for
+  // a token where nothing else shows how a replica is, takes requests away from replicas that are
+  // gone, takes apart those that have left.
   void Tick();
   // Nothing new is taken; `done` when the last request has ended.
   void Drain(std::function<void()> done);
@@ -114,14 +115,17 @@ class Dispatcher {
   // For requests and their attempts.
   // Gives it to a replica that hasn't had it, and to the next where one refuses it at once. On
   // error it is nobody's; maybe_before: the error where nobody is left, of an attempt before. Where
-  // those that are left have no room it waits for one.
-  [[nodiscard]] Status Place(FleetRequest& request, std::optional<Error> maybe_before);
+  // those that are left have no room it waits for one; maybe_popped: at its place in the queue.
+  [[nodiscard]] Status Place(FleetRequest& request, std::optional<Error> maybe_before,
+                             std::optional<AdmissionQueue::Id> maybe_popped = std::nullopt);
   // Whether a request that failed may be tried at another replica, which is taken off the budget.
   bool MayTryElsewhere(const FleetRequest& request);
   // Whether one that waits for a replica that is gone may leave it. Off no budget: nothing was
   // computed there that is computed again.
   bool MayLeave(const FleetRequest& request) const;
   void CountResumed() { resumed_.fetch_add(1); }
+  // Whether one that has been elsewhere before may go nowhere any more, whoever comes back.
+  bool IsAtItsLast(const FleetRequest& request) const;
   // An attempt has ended there. cached_tokens: as the index had it; usage: as the engine had it.
   void OnLeft(const FleetReplica& replica, const FleetRequest& request, int64_t cached_tokens,
               const wire::Usage& usage);
@@ -131,6 +135,8 @@ class Dispatcher {
                          int64_t cached_tokens);
   // Whether there is more than one replica.
   bool has_choice() const { return replicas()->list.size() > 1; }
+  // An answer took so long at its replica, or wasn't whole by its deadline after that long.
+  void NoteService(int64_t took_ns);
   // It has ended. Once, before its sink is told.
   void Ended(const FleetRequest& request, const wire::Usage& usage);
 
@@ -166,15 +172,23 @@ class Dispatcher {
   static std::string WhyChosen(const RouteChoice& choice, const Candidates& candidates);
   // Whether every replica that could take it has as many requests as it may.
   bool IsFull(const FleetRequest& request) const;
-  Status Enqueue(const std::shared_ptr<FleetRequest>& request);
+  AdmissionQueue::Entry EntryOf(const FleetRequest& request) const;
+  Status Enqueue(const std::shared_ptr<FleetRequest>& request,
+                 std::optional<AdmissionQueue::Id> maybe_popped);
   // Places what waits and finds room now.
   void Pump();
   void PumpAll();
-  std::shared_ptr<FleetRequest> TakeFitting();
+  struct Popped {
+    std::shared_ptr<FleetRequest> request;
+    AdmissionQueue::Id id = 0;
+  };
+  std::optional<Popped> TakeFitting();
   std::vector<std::shared_ptr<FleetRequest>> TakeWaiting(std::span<const AdmissionQueue::Id> ids);
   void EndOverdue(int64_t now_ns);
+  void EndHopeless(int64_t now_ns);
   void LeaveGone(int64_t now_ns);
   void TakeApartGone();
+  void ProbeSilent(int64_t now_ns);
   void EjectSlow(int64_t now_ns);
   bool InPanic(int64_t now_ns) const;
   void NotePanic(int64_t now_ns);

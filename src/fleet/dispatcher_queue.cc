@@ -13,24 +13,32 @@ bool Dispatcher::IsFull(const FleetRequest& request) const {
   return candidates.list.empty() && candidates.any_full;
 }
 
-Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request) {
+// With the mutex held.
+AdmissionQueue::Entry Dispatcher::EntryOf(const FleetRequest& request) const {
+  const std::shared_ptr<const driver::Prepared> prepared = request.prepared();
+  return {.tenant = prepared->tenant,
+          .model = request.model(),
+          .weight = prepared->tenant_weight,
+          .priority = prepared->priority,
+          .cost = static_cast<double>(request.prompt_tokens()) + output_tokens_ + 1,
+          .deadline_ns = request.deadline_ns(),
+          .begun = request.resumed() > 0};
+}
+
+// The next queue_.Pop() comes after the one that was popped was placed, or is back.
+Status Dispatcher::Enqueue(const std::shared_ptr<FleetRequest>& request,
+                           std::optional<AdmissionQueue::Id> maybe_popped) {
   std::vector<std::shared_ptr<FleetRequest>> displaced;
   int retry_after_s = 0;
   {
-    const std::shared_ptr<const driver::Prepared> prepared = request->prepared();
     const std::lock_guard lock(mutex_);
     if (request->cancelled()) {
       return Fail(Code::kCancelled, "cancelled");
     }
-    TRY_ASSIGN(
-        const AdmissionQueue::Id id,
-        queue_.Push({.tenant = prepared->tenant,
-                     .model = request->model(),
-                     .weight = prepared->tenant_weight,
-                     .priority = prepared->priority,
-                     .cost = static_cast<double>(request->prompt_tokens()) + output_tokens_ + 1,
-                     .deadline_ns = request->deadline_ns()},
-                    clock_.NowNs()));
+    AdmissionQueue::Id id = maybe_popped.value_or(0);
+    if (!maybe_popped || !queue_.PutBack(id)) {
+      TRY_ASSIGN(id, queue_.Push(EntryOf(*request), clock_.NowNs()));
+    }
     if (const auto lost = queue_.TakeDisplaced()) {
       displaced = TakeWaiting({&*lost, 1});
       retry_after_s = queue_.RetryAfterS(clock_.NowNs());
@@ -68,7 +76,7 @@ std::vector<std::shared_ptr<FleetRequest>> Dispatcher::TakeWaiting(
   return taken;
 }
 
-std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
+std::optional<Dispatcher::Popped> Dispatcher::TakeFitting() {
   // Who could take what has been nowhere yet hangs on these alone.
   std::map<std::pair<std::string_view, wire::Surface>, bool> full;
   const std::lock_guard lock(mutex_);
@@ -83,7 +91,7 @@ std::shared_ptr<FleetRequest> Dispatcher::TakeFitting() {
     }
     return !found->second;
   });
-  return id ? TakeWaiting({&*id, 1}).front() : nullptr;
+  return id ? std::optional(Popped{TakeWaiting({&*id, 1}).front(), *id}) : std::nullopt;
 }
 
 // One at a time: whoever is in it goes round again for those who came meanwhile, so that ends
@@ -100,10 +108,11 @@ void Dispatcher::Pump() {
 }
 
 void Dispatcher::PumpAll() {
-  while (const std::shared_ptr<FleetRequest> next = TakeFitting()) {
-    Status placed = Place(*next, next->last_error());
+  EndHopeless(clock_.NowNs());
+  while (const std::optional<Popped> next = TakeFitting()) {
+    Status placed = Place(*next->request, next->request->last_error(), next->id);
     if (!placed) {
-      next->Fail(std::move(placed).error(), std::nullopt);
+      next->request->Fail(std::move(placed).error(), std::nullopt);
     }
   }
 }
@@ -120,6 +129,28 @@ void Dispatcher::EndOverdue(int64_t now_ns) {
   for (const std::shared_ptr<FleetRequest>& request : overdue) {
     request->Fail(driver::DeadlineError(*request->prepared()), std::nullopt);
   }
+}
+
+void Dispatcher::EndHopeless(int64_t now_ns) {
+  std::vector<std::shared_ptr<FleetRequest>> hopeless;
+  int retry_after_s = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    hopeless = TakeWaiting(queue_.TakeHopeless(now_ns));
+    retry_after_s = queue_.RetryAfterS(now_ns);
+  }
+  for (const std::shared_ptr<FleetRequest>& request : hopeless) {
+    request->Fail({Code::kResourceExhausted,
+                   "every upstream has as many requests as it may, and too little of this one's "
+                   "time is left for an answer",
+                   "", 0, retry_after_s},
+                  std::nullopt);
+  }
+}
+
+void Dispatcher::NoteService(int64_t took_ns) {
+  const std::lock_guard lock(mutex_);
+  queue_.NoteService(took_ns);
 }
 
 void Dispatcher::Stop() {

@@ -316,14 +316,15 @@ TEST_F(FleetDriverTest, ManyMayLeaveOneThatIsGoneWhateverTheBudget) {
 TEST_F(FleetDriverTest, OneThatIsBusyIsBetterThanOneThatIsGone) {
   Make(2);
   const auto moved = Ask("1");
-  Ask("2");
+  const auto second = Ask("2");
   Fail(a(), Code::kRateLimited, 429, /*retry_after_s=*/60);
   EXPECT_THAT(moved->workers(), ElementsAre("a", "b"));
   b().SetReady(false);
   fleet_->Tick();
   clock_.AdvanceMs(3'000);
   fleet_->Tick();
-  EXPECT_THAT(b().cancelled(), ElementsAre("2"));  // the other was at both already
+  EXPECT_THAT(second->workers(), ElementsAre("b", "a"));
+  EXPECT_EQ(moved->failure().code, Code::kUnavailable) << "it was at both already";
 }
 
 TEST_F(FleetDriverTest, TakesWhatWaitsAwayFromOneThatNeverCame) {

@@ -21,9 +21,11 @@ Status ReadOptions(const ConfigTable& table, driver::ReplicaSpec& spec) {
       spec.options.Set(std::string(option), Json::Array(texts->begin(), texts->end()));
     }
   }
-  TRY_ASSIGN(const std::optional<int64_t> rank, table.Int("data-parallel-rank"));
-  if (rank) {
-    spec.options.Set("data_parallel_rank", *rank);
+  for (const auto& [key, option] : kReplicaNumbers) {
+    TRY_ASSIGN(const std::optional<int64_t> number, table.Int(key));
+    if (number) {
+      spec.options.Set(std::string(option), *number);
+    }
   }
   return {};
 }
@@ -55,8 +57,8 @@ Status ReadText(const ConfigTable& table, std::string_view key, std::string& tex
 Result<driver::ReplicaSpec> ReadReplica(const ConfigTable& table, KeysIn keys) {
   TRY(table.RefuseUnknownKeys({"name", "engine", "url", "model", "weight", "max-concurrency",
                                keys == KeysIn::kClear ? "api-key" : "api-key-file", "metrics-urls",
-                               "kv-events", "data-parallel-rank", "allow-fields",
-                               "allow-headers"}));
+                               "kv-events", "data-parallel-rank", "allow-fields", "allow-headers",
+                               "generation-probe-interval", "generation-probe-timeout"}));
   TRY_ASSIGN(driver::ReplicaSpec spec, ReadReplicaLike(table));
   TRY(ReadText(table, "name", spec.name));
   TRY(ReadText(table, "url", spec.url));

@@ -30,6 +30,8 @@ inline constexpr std::string_view kReplicaKey = "replica";
 //   data-parallel-rank = 0
 //   allow-fields = ["nvext.agent_hints"]
 //   allow-headers = ["x-tier"]
+//   generation-probe-interval = 60    # seconds without a word from it; 0: never
+//   generation-probe-timeout = 20     # seconds
 // `complete` says whether a replica can be one, and fills in what was left out; an error's field is
 // the key at fault. All errors start with "file:line:column:". kInvalidArgument: two of one name, a
 // native one among several, a weight that is no share, more than limits::kUpstreamsMax.
@@ -45,9 +47,16 @@ inline constexpr std::pair<std::string_view, std::string_view> kReplicaLists[] =
     {"allow-fields", "allow_fields"},
     {"allow-headers", "allow_headers"},
 };
+// The same of those that are whole numbers.
+inline constexpr std::pair<std::string_view, std::string_view> kReplicaNumbers[] = {
+    {"data-parallel-rank", "data_parallel_rank"},
+    {"generation-probe-interval", "generation_probe_interval"},
+    {"generation-probe-timeout", "generation_probe_timeout"},
+};
 
 // What replicas that are found elsewhere have in common: of the keys above engine, model, weight,
-// max-concurrency, api-key-file, allow-fields and allow-headers. Others are the caller's.
+// max-concurrency, api-key-file, allow-fields, allow-headers and generation-probe-... Others are
+// the caller's.
 [[nodiscard]] Result<driver::ReplicaSpec> ReadReplicaLike(const ConfigTable& table);
 // An error of a replica, whose field is a member of its spec, at the place of that key.
 Error AtReplicaKey(const ConfigTable& table, Error error);

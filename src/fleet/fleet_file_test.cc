@@ -42,7 +42,8 @@ TEST(ReadReplicas, TakesEveryKey) {
       "\"\n"
       "metrics-urls = [\"http://a:9\", \"http://b:9\"]\nkv-events = [\"tcp://a:1\"]\n"
       "data-parallel-rank = 2\nweight = 0.5\nmax-concurrency = 8\nmodel = \"m\"\nallow-fields = "
-      "[\"x\"]\nallow-headers = [\"y\"]\n"
+      "[\"x\"]\nallow-headers = [\"y\"]\ngeneration-probe-interval = 9\n"
+      "generation-probe-timeout = 3\n"
       "[[replica]]\nurl = \"http://b\"\n");
   ASSERT_TRUE(specs) << specs.error().detail;
   ASSERT_EQ(specs->size(), 2u);
@@ -54,7 +55,8 @@ TEST(ReadReplicas, TakesEveryKey) {
   EXPECT_EQ(a.metrics_urls, (std::vector<std::string>{"http://a:9", "http://b:9"}));
   EXPECT_EQ(a.options.Dump(),
             R"({"kv_events":["tcp://a:1"],"allow_fields":["x"],"allow_headers":["y"],)"
-            R"("data_parallel_rank":2})");
+            R"("data_parallel_rank":2,"generation_probe_interval":9,)"
+            R"("generation_probe_timeout":3})");
   EXPECT_EQ(a.weight, 0.5);
   EXPECT_EQ(a.max_concurrency, 8);
   EXPECT_EQ(a.model, "m");

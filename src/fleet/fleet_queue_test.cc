@@ -112,6 +112,27 @@ TEST_F(FleetQueueTest, BlamesNoReplicaForTimeThatWasSpentElsewhere) {
   EXPECT_EQ(StatusOf(0).failures, 0u);
 }
 
+// It is its turn, and the replica with room won't have it.
+TEST_F(FleetQueueTest, OneThatFindsNoRoomAfterAllKeepsItsPlace) {
+  Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
+  b().SetModels({"m", "o"});
+  Ask("1");
+  Ask("2");
+  const auto third = Ask("3");
+  const auto fourth = Ask("4", "o");
+  a().OnAdmit([](const auto&) -> Status { return fak::Fail(Code::kUnavailable, "full"); });
+  a().Answer();
+  EXPECT_EQ(third->workers(), std::vector<std::string>{"a"});
+  EXPECT_EQ(fleet_->Describe().queued_requests, 2);
+  b().Answer();
+  EXPECT_THAT(third->workers(), ElementsAre("a", "b"));
+  EXPECT_THAT(fourth->workers(), IsEmpty());
+  b().Answer();
+  b().Answer();
+  EXPECT_EQ(third->text(), "b");
+  EXPECT_EQ(fourth->text(), "b");
+}
+
 TEST_F(FleetQueueTest, WaitsForAnotherReplicaWhereAllOthersAreFull) {
   Make(2, {}, {{.max_concurrency = 1}, {.max_concurrency = 1}});
   const auto first = Ask("1");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "fleet/failure.h"
 
 namespace fak::fleet {
 namespace {
@@ -147,6 +148,45 @@ void FleetReplica::End(const BreakerTicket& ticket, Verdict verdict, int64_t now
                      WhyPassedOver(maybe_error));
   }
   failures_ += verdict == Verdict::kFailed ? 1 : 0;
+}
+
+std::optional<FleetReplica::Generation> FleetReplica::BeginGeneration(
+    int64_t now_ns, const driver::GenerationProbing& wanted) {
+  const std::lock_guard lock(mutex_);
+  const int64_t open = in_flight_.load();
+  health_.SetTriedByUs(generations_.TakesTrials(wanted, open));
+  if (!health_.ready() || health_.draining()) {
+    return std::nullopt;
+  }
+  const int64_t waiting = estimate_.waiting();
+  const auto extra_ms = generations_.DueAt(wanted, {.now_ns = now_ns,
+                                                    .proof_ns = health_.ProofNs(),
+                                                    .breaker = health_.BreakerAt(now_ns),
+                                                    .on_trial = health_.OnTrialAt(now_ns),
+                                                    .waiting = waiting,
+                                                    .streaming = open - waiting,
+                                                    .backlog_tokens = estimate_.prompt_tokens(),
+                                                    .tokens_per_s = estimate_.tokens_per_s()});
+  if (!extra_ms) {
+    return std::nullopt;
+  }
+  generations_.Begin();
+  return Generation{health_.Begin(now_ns), *extra_ms};
+}
+
+void FleetReplica::EndGeneration(const BreakerTicket& ticket, int64_t now_ns,
+                                 const Status& answered) {
+  const FailureReading reading =
+      answered ? FailureReading{Verdict::kAnswered} : ReadFailure(answered.error(), {});
+  const std::string why = answered ? "" : answered.error().detail;
+  const std::lock_guard lock(mutex_);
+  generations_.End(now_ns, reading.verdict);
+  health_.End(ticket, reading.verdict, now_ns, why);
+  if (reading.verdict == Verdict::kFailed) {
+    health_.SetMute(why);
+  } else if (reading.verdict == Verdict::kBusy) {
+    health_.PassOver(now_ns, answered.error().retry_after_s, WhyPassedOver(&answered.error()));
+  }
 }
 
 void FleetReplica::TakeUsage(const wire::Usage& usage) {

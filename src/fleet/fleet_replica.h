@@ -10,6 +10,7 @@
 
 #include "driver/engine_driver.h"
 #include "fleet/first_token_times.h"
+#include "fleet/generation_schedule.h"
 #include "fleet/load_estimate.h"
 #include "fleet/replica_health.h"
 #include "fleet/residency_feed.h"
@@ -93,6 +94,16 @@ class FleetReplica {
   void End(const BreakerTicket& ticket, Verdict verdict, int64_t now_ns, const Error* maybe_error);
   void TakeUsage(const wire::Usage& usage);
 
+  // A token of our own that it is asked for.
+  struct Generation {
+    BreakerTicket ticket;
+    int extra_ms;  // GenerationProbe's
+  };
+  // Begins one where it is time for it; else nullopt. Each one that begins ends.
+  std::optional<Generation> BeginGeneration(int64_t now_ns,
+                                            const driver::GenerationProbing& wanted);
+  void EndGeneration(const BreakerTicket& ticket, int64_t now_ns, const Status& answered);
+
   void SetDraining(bool draining);
   bool draining() const;
   // As of ReplicaHealth.
@@ -130,6 +141,7 @@ class FleetReplica {
   LoadEstimate estimate_;
   std::vector<std::string> models_;  // empty: those that its driver lists
   ReplicaHealth health_;
+  GenerationSchedule generations_;
   FirstTokenTimes first_tokens_;
   bool leaving_ = false;
   ReplicaState told_ = ReplicaState::kJoining;

@@ -171,11 +171,16 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     attempt = cancelled_ ? nullptr : attempt_.lock();
   }
-  if (attempt == nullptr || !attempt->replica()->IsGone(now_ns) || !dispatcher_.MayLeave(*this)) {
+  if (attempt == nullptr || !attempt->replica()->IsGone(now_ns)) {
+    return;
+  }
+  const bool held = attempt->held();
+  const bool may_leave = dispatcher_.MayLeave(*this);
+  if (!may_leave && (!held || !dispatcher_.IsAtItsLast(*this))) {
     return;
   }
   FleetReplica& replica = *attempt->replica();
-  if (!attempt->held()) {
+  if (!held) {
     if (attempt->Abandon()) {
       replica.driver().Cancel(id_);
     }
@@ -187,6 +192,12 @@ void FleetRequest::LeaveIfGone(int64_t now_ns) {
     return;
   }
   replica.driver().Cancel(id_);
+  if (!may_leave) {
+    gone.detail += "; no other that could answer is left to be tried";
+    gone.retry_after_s = 1;
+    Fail(std::move(gone), std::nullopt);
+    return;
+  }
   if (const Status placed = dispatcher_.Place(*this, std::move(gone)); !placed) {
     Fail(placed.error(), std::nullopt);
   }
@@ -470,7 +481,14 @@ void Attempt::Leave(Verdict verdict, const Error* maybe_error, const wire::Usage
   if (silent) {
     replica_.ReleaseBacklog(dispatcher_.clock().NowNs(), uncached_tokens_);
   }
-  replica_.End(ticket_, verdict, dispatcher_.clock().NowNs(), maybe_error);
+  const int64_t now_ns = dispatcher_.clock().NowNs();
+  replica_.End(ticket_, verdict, now_ns, maybe_error);
+  const std::optional<int64_t>& deadline_ns = request_->deadline_ns();
+  const bool served = maybe_error == nullptr ? verdict == Verdict::kAnswered
+                                             : deadline_ns && now_ns >= *deadline_ns;
+  if (served && request_->resumed() == 0) {  // else it was a part of an answer
+    dispatcher_.NoteService(now_ns - began_ns_);
+  }
   if (silent && verdict != Verdict::kAnswered) {
     dispatcher_.OnNothingComputed(replica_, *request_, cached_tokens_);
   }

@@ -59,7 +59,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
 
   void Cancel();
   // Takes it away from a replica where nobody is any more and nothing came from, if it can go
-  // elsewhere.
+  // elsewhere; if all others have had it, it fails.
   void LeaveIfGone(int64_t now_ns);
   // Its attempt failed, and nothing was passed on. maybe_headers: that came with the failure.
   void OnFailed(Error error, const FailureReading& reading,

@@ -65,9 +65,11 @@ void WriteReplica(std::string& out, const driver::ReplicaSpec& spec) {
     }
     out += fmt::format("{} = {}\n", key, List(texts));
   }
-  const Json* rank = spec.options.is_object() ? spec.options.Find("data_parallel_rank") : nullptr;
-  if (rank != nullptr) {
-    out += "data-parallel-rank = " + rank->Dump() + "\n";
+  for (const auto& [key, option] : kReplicaNumbers) {
+    const Json* number = spec.options.is_object() ? spec.options.Find(option) : nullptr;
+    if (number != nullptr) {
+      out += fmt::format("{} = {}\n", key, number->Dump());
+    }
   }
 }
 

@@ -42,6 +42,8 @@ TEST(FleetState, ReadsWhatItHasWritten) {
   spec.options.Set("kv_events", Json::Array{"tcp://c:5"});
   spec.options.Set("allow_headers", Json::Array{"x-tier"});
   spec.options.Set("data_parallel_rank", 3);
+  spec.options.Set("generation_probe_interval", 0);
+  spec.options.Set("generation_probe_timeout", 9);
   state.added.push_back(spec);
   state.added.push_back({.name = "d", .engine = "auto", .url = "http://d"});
   state.removed = {"a", "b\"x"};
@@ -65,6 +67,8 @@ TEST(FleetState, ReadsWhatItHasWritten) {
   EXPECT_EQ(c.options.Find("kv_events")->Dump(), R"(["tcp://c:5"])");
   EXPECT_EQ(c.options.Find("allow_headers")->Dump(), R"(["x-tier"])");
   EXPECT_EQ(c.options.Find("data_parallel_rank")->AsInt(), 3);
+  EXPECT_EQ(c.options.Find("generation_probe_interval")->AsInt(), 0);
+  EXPECT_EQ(c.options.Find("generation_probe_timeout")->AsInt(), 9);
   EXPECT_THAT(read->removed, ElementsAre("a", "b\"x"));
   EXPECT_THAT(read->drained, ElementsAre("c"));
 }

@@ -27,6 +27,13 @@ class LoadEstimate {
   void Report(int64_t backlog_tokens, int64_t in_flight);
 
   int64_t backlog_tokens(int64_t now_us) const { return OwnBacklog(now_us) + others_backlog_; }
+  // Ours that aren't computed: requests, and tokens, none of them taken for done.
+  int64_t waiting() const { return static_cast<int64_t>(prompts_.size()); }
+  int64_t prompt_tokens() const { return prompt_tokens_; }
+  // How fast prompts were computed lately; 0: not known.
+  double tokens_per_s() const {
+    return computed_us_ > 0 ? computed_tokens_ / computed_us_ * 1e6 : 0;
+  }
   int64_t in_flight() const { return own_in_flight_ + others_in_flight_; }
 
  private:

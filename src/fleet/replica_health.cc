@@ -27,6 +27,8 @@ void ReplicaHealth::Observe(int64_t now_ns, bool ready, std::string_view why_not
   }
   if (!ready) {
     why_not_ = why_not;
+  } else if (!ready_) {
+    ready_since_ns_ = now_ns;
   }
   ready_ = ready;
   joined_ = joined_ || ready;
@@ -38,7 +40,8 @@ void ReplicaHealth::End(const BreakerTicket& ticket, Verdict verdict, int64_t no
   breaker_.End(ticket, verdict, now_ns);
   if (verdict == Verdict::kAnswered) {
     progress_ns_ = now_ns;
-    if (!was_closed && breaker_.StateAt(now_ns) == BreakerState::kClosed) {
+    const bool was_mute = !std::exchange(mute_, "").empty();
+    if (was_mute || (!was_closed && breaker_.StateAt(now_ns) == BreakerState::kClosed)) {
       trouble_ns_ = now_ns;  // just back
     }
   } else if (verdict == Verdict::kFailed) {
@@ -76,7 +79,8 @@ bool ReplicaHealth::GoneFor(int64_t now_ns) const {
 }
 
 bool ReplicaHealth::GoneAt(int64_t now_ns) const {
-  return !ready_ && (GoneFor(now_ns) || breaker_.StateAt(now_ns) == BreakerState::kOpen);
+  return (!ready_ && GoneFor(now_ns)) ||
+         ((!ready_ || !mute_.empty()) && breaker_.StateAt(now_ns) == BreakerState::kOpen);
 }
 
 ReplicaState ReplicaHealth::StateAt(int64_t now_ns) const {
@@ -90,7 +94,7 @@ ReplicaState ReplicaHealth::StateAt(int64_t now_ns) const {
     return ReplicaState::kDown;
   }
   const bool troubled = trouble_ns_ >= 0 && now_ns - trouble_ns_ < options_.up_after_ms * kNsPerMs;
-  return !ready_ || troubled || EjectedAt(now_ns) || !doubt_.empty() ||
+  return !ready_ || troubled || EjectedAt(now_ns) || !doubt_.empty() || !mute_.empty() ||
                  breaker_.StateAt(now_ns) == BreakerState::kHalfOpen
              ? ReplicaState::kSuspect
              : ReplicaState::kHealthy;
@@ -106,7 +110,7 @@ Tier ReplicaHealth::TierAt(int64_t now_ns) const {
   }
   if (breaker_.StateAt(now_ns) == BreakerState::kHalfOpen && ready_) {
     // It has to meet a request to be known well, and no more than one.
-    return breaker_.LetsThrough(now_ns) ? Tier::kFirst : Tier::kLast;
+    return breaker_.LetsThrough(now_ns) && !tried_by_us_ ? Tier::kFirst : Tier::kLast;
   }
   return WaitsAt(now_ns) ? Tier::kThird : Tier::kSecond;
 }
@@ -122,6 +126,9 @@ std::string ReplicaHealth::WhyAt(int64_t now_ns) const {
   if (breaker != BreakerState::kClosed) {
     return (breaker == BreakerState::kOpen ? "failed " : "on trial after it failed ") +
            std::to_string(breaker_.failures_in_a_row()) + " times in a row: " + last_failure_;
+  }
+  if (!mute_.empty()) {
+    return "it says that it is well, and failed when it was asked for one token: " + mute_;
   }
   if (EjectedAt(now_ns)) {
     return why_ejected_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -32,7 +33,7 @@ enum class Tier : uint8_t {
 // while it is busy with a long prompt.
 //
 //   joining  -- ready -->  healthy
-//   healthy  -- not ready, or two failures in a row, ejected, or doubted -->  suspect
+//   healthy  -- not ready, two failures in a row, ejected, doubted, or mute -->  suspect
 //   suspect  -- not ready for down_after_ms without any progress, or its breaker opens -->  down
 //   suspect  -- ready and without a failure for up_after_ms -->  healthy
 //   down     -- ready again, or its breaker half open -->  suspect
@@ -69,6 +70,12 @@ class ReplicaHealth {
   // Somebody who should know isn't sure that it is there: it is suspect at best. Empty: he is.
   void SetDoubt(std::string why) { doubt_ = std::move(why); }
 
+  // Asked for one token it failed, for this reason, and nothing has come from it since: it is
+  // suspect at best until something does.
+  void SetMute(std::string why) { mute_ = std::move(why); }
+  // Its breaker's trial is a token that we ask for, rather than a client's request.
+  void SetTriedByUs(bool by_us) { tried_by_us_ = by_us; }
+
   ReplicaState StateAt(int64_t now_ns) const;
   Tier TierAt(int64_t now_ns) const;
   // Of a state other than healthy, for a person.
@@ -76,10 +83,13 @@ class ReplicaHealth {
   // Of one that WaitsAt() now.
   const std::string& why_waits() const { return why_waits_; }
   BreakerState BreakerAt(int64_t now_ns) const { return breaker_.StateAt(now_ns); }
-  // Down since nobody is there, rather than by its breaker alone, or would be if it didn't drain or
-  // had ever been there.
+  // Down since nobody is there, or since it gives nothing and its breaker is open, rather than by
+  // its breaker alone; or would be if it didn't drain or had ever been there.
   bool GoneAt(int64_t now_ns) const;
   bool ready() const { return ready_; }
+  // Its last content, or, where that is older, when it became ready; 0: it isn't.
+  int64_t ProofNs() const { return ready_ ? std::max(progress_ns_, ready_since_ns_) : 0; }
+  bool OnTrialAt(int64_t now_ns) const { return !breaker_.LetsThrough(now_ns); }
   bool draining() const { return draining_; }
   bool EjectedAt(int64_t now_ns) const { return now_ns < ejected_until_ns_; }
   bool WaitsAt(int64_t now_ns) const { return now_ns < wait_until_ns_; }
@@ -93,7 +103,10 @@ class ReplicaHealth {
   bool joined_ = false;
   bool draining_ = false;
   std::string doubt_;
+  std::string mute_;
+  bool tried_by_us_ = false;
   bool ready_ = false;
+  int64_t ready_since_ns_ = 0;
   std::string why_not_;
   int64_t not_ready_since_ns_ = -1;  // valid while it isn't; -1: nobody has looked yet
   int64_t trouble_ns_ = -1;   // when it last wasn't ready or failed; -1: never since it joined

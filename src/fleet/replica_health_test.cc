@@ -56,6 +56,30 @@ TEST_F(ReplicaHealthTest, IsSuspectBeforeItIsDownAndBeforeItIsBack) {
   EXPECT_EQ(health_.WhyAt(now()), "");
 }
 
+// By a token that we asked for, which says more than its own health check.
+TEST_F(ReplicaHealthTest, IsSuspectWhileItGivesNothing) {
+  Ready();
+  Attempt(Verdict::kFailed);
+  health_.SetMute("nothing within 20 s");
+  clock_.AdvanceMs(600'000);
+  EXPECT_EQ(state(), ReplicaState::kSuspect);
+  EXPECT_THAT(health_.WhyAt(now()), HasSubstr("nothing within 20 s"));
+  EXPECT_FALSE(health_.GoneAt(now()));
+  Attempt(Verdict::kNothing);
+  Attempt(Verdict::kBusy);
+  EXPECT_EQ(state(), ReplicaState::kSuspect);
+  FailOften();
+  EXPECT_TRUE(health_.GoneAt(now()));
+  clock_.AdvanceMs(options_.breaker.open_ms);
+  EXPECT_EQ(tier(), Tier::kFirst) << "on trial";
+  health_.SetTriedByUs(true);
+  EXPECT_EQ(tier(), Tier::kLast);
+  Attempt(Verdict::kAnswered);
+  EXPECT_EQ(health_.WhyAt(now()), "just back");
+  clock_.AdvanceMs(options_.up_after_ms);
+  EXPECT_EQ(state(), ReplicaState::kHealthy);
+}
+
 // An engine's health check fails during a long prompt, and its streams go on.
 TEST_F(ReplicaHealthTest, IsNotDownWhileItMakesProgress) {
   Ready();

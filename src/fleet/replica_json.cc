@@ -53,6 +53,11 @@ Json Options(wire::Fields& fields) {
   if (const auto rank = fields.Int("data_parallel_rank", 0, std::numeric_limits<int32_t>::max())) {
     options.Set("data_parallel_rank", *rank);
   }
+  for (const char* key : {"generation_probe_interval", "generation_probe_timeout"}) {
+    if (const auto seconds = fields.Int(key, 0, std::numeric_limits<int32_t>::max())) {
+      options.Set(key, *seconds);
+    }
+  }
   return options;
 }
 

@@ -20,7 +20,8 @@ namespace fak::fleet::test {
 class ScriptedReplica final : public driver::EngineDriver,
                               public driver::CacheControl,
                               public driver::SleepControl,
-                              public driver::RemoteTokenizer {
+                              public driver::RemoteTokenizer,
+                              public driver::GenerationProbe {
  public:
   struct Open {
     std::shared_ptr<const driver::Prepared> prepared;
@@ -110,6 +111,42 @@ class ScriptedReplica final : public driver::EngineDriver,
     }
     done(answers ? Result<std::vector<int32_t>>(std::vector<int32_t>{name_.front()})
                  : Fail(Code::kUnavailable, name_ + " is away"));
+  }
+
+  driver::GenerationProbe* maybe_generation_probe() override { return this; }
+  driver::GenerationProbing generation_probing() const override {
+    const std::lock_guard lock(mutex_);
+    return probing_;
+  }
+  void ProbeGeneration(int extra_ms, std::function<void(Status)> done) override {
+    const std::lock_guard lock(mutex_);
+    ++probes_;
+    extra_ms_ = extra_ms;
+    probed_ = std::move(done);
+  }
+  // How it wants to be asked for a token of our own; by default never.
+  void SetProbing(driver::GenerationProbing probing) {
+    const std::lock_guard lock(mutex_);
+    probing_ = probing;
+  }
+  int probes() const {
+    const std::lock_guard lock(mutex_);
+    return probes_;
+  }
+  int extra_ms() const {
+    const std::lock_guard lock(mutex_);
+    return extra_ms_;
+  }
+  // Ends the one that it was asked for.
+  void EndProbe(Status answered) {
+    std::function<void(Status)> done;
+    {
+      const std::lock_guard lock(mutex_);
+      done = std::exchange(probed_, nullptr);
+    }
+    if (done) {
+      done(std::move(answered));
+    }
   }
 
   // What Admit() does before the request is open.
@@ -234,6 +271,10 @@ class ScriptedReplica final : public driver::EngineDriver,
   mutable std::mutex mutex_;  // guards the members below
   std::vector<std::string> models_;
   bool ready_ = true;
+  driver::GenerationProbing probing_;
+  int probes_ = 0;
+  int extra_ms_ = 0;
+  std::function<void(Status)> probed_;
   std::function<Status(const Open&)> on_admit_;
   std::vector<Open> open_;
   int admitted_ = 0;

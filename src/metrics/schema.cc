@@ -35,6 +35,8 @@ const std::array<RowInfo, kRows>& Schema() {
       {"fak_serving_kv_event_replays_total", "Replays of KV events asked for."},
       {"fak_serving_kv_event_replays_failed_total", "Replays of KV events that failed."},
       {"fak_serving_kv_event_dropped_total", "Messages of KV events that could not be used."},
+      {"fak_serving_generation_probes_total", "Times that it was asked for a token of our own."},
+      {"fak_serving_generation_probes_failed_total", "Such times that no token came."},
       {"fak_serving_requests_total", "Requests by how they ended.", kCounter, "outcome"},
       {"fak_serving_request_errors_total", "Requests that ended with an error.", kCounter, "kind"},
       {"fak_serving_goodput_requests_total", "Requests that met a service level objective.",

@@ -35,13 +35,15 @@ enum class Row : uint8_t {
   kKvEventReplays,
   kKvEventReplaysFailed,
   kKvEventsDropped,
+  kGenerationProbes,
+  kGenerationProbesFailed,
   kRequests,
   kErrors,
   kGoodput,
   kMigrations,
   kLimitRefusals,
 };
-inline constexpr size_t kRows = 32;
+inline constexpr size_t kRows = 34;
 
 enum class RowType : uint8_t { kHistogram, kGauge, kCounter };
 

@@ -39,7 +39,7 @@ const Buckets kLengthBuckets = {1,     2,      5,      10,     20,     50,    10
 constexpr size_t kLatencyRows = 5;
 constexpr size_t kTokenRows = 2;
 constexpr size_t kGaugeRows = 4;
-constexpr size_t kCounterRows = 16;
+constexpr size_t kCounterRows = static_cast<size_t>(Counter::kGenerationProbesFailed) + 1;
 template <class What>
 Row RowAfter(Row first, What what) {
   return static_cast<Row>(static_cast<size_t>(first) + static_cast<size_t>(what));

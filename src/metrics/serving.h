@@ -49,6 +49,8 @@ enum class Counter : uint8_t {
   kKvEventReplays,
   kKvEventReplaysFailed,
   kKvEventsDropped,
+  kGenerationProbes,  // of ours, to see whether it answers
+  kGenerationProbesFailed,
 };
 
 class Registry;

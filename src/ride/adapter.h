@@ -30,6 +30,7 @@ struct Call {
   std::string method = "GET";
   std::string path;
   std::string body = {};  // JSON; empty: none
+  wire::HttpHeaders headers = {};
 };
 
 // What came back. status 0: nothing did, and `body` says why.
@@ -179,6 +180,10 @@ struct Adapter {
   std::string_view sleep_path = {};
   bool (*sleeps)(const Reply&) = nullptr;
   int probe_every_ms = 5000;
+  // Its tokens cost nobody money: it is asked for one now and then though nobody said so.
+  bool probes_generation = false;
+  bool batches = false;       // takes up what comes while it has others to answer
+  bool loads_models = false;  // when it is asked for one that it lists
 
   // --- What it is. `recognise` says from the replies to kIdentifyCalls why this is such an
   // engine, or nothing. `measured`: whether the real server was, so that what no request shows is

@@ -147,6 +147,8 @@ const Adapter kLlamaCpp = {
     // request: on a busy server an answer that isn't streamed runs on.
     .cancel_stops_engine = false,
     .health_path = "/health",
+    .probes_generation = true,
+    .loads_models = true,
     .recognise = Recognise,
     .measured = Always,
     .checks = kChecks,

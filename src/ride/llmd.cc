@@ -36,6 +36,8 @@ const Adapter kLlmd = {
     .takes_cache_salt = true,
     .honours_cache_salt = true,
     .honours_priority = true,
+    .probes_generation = true,
+    .batches = true,
     .recognise = Recognise,
     .checks = kChecks,
 };

@@ -79,6 +79,7 @@ const Adapter kMlx = {
     .images = false,
     .cancel_stops_engine = false,  // streams end; an answer that isn't streamed goes on to its end
     .health_path = "/health",      // its list of models can be 200 and empty
+    .probes_generation = true,
     .recognise = Recognise,
     .measured = IsMlxLm,
     .checks = kChecks,

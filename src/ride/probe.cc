@@ -33,6 +33,9 @@ net::HttpClientRequest UpstreamTarget::Request(const Adapter& adapter, const Cal
   if (!call.body.empty()) {
     request.headers.Add("content-type", "application/json");
   }
+  for (const auto& [name, value] : call.headers) {
+    request.headers.Add(name, value);
+  }
   for (const auto& [name, value] : adapter.default_headers) {
     request.headers.Add(std::string(name), std::string(value));
   }

@@ -16,59 +16,6 @@
 namespace fak::ride {
 namespace {
 
-Status ReadNames(const std::string& key, const Json& list, std::vector<std::string>& names) {
-  const bool all =
-      list.is_array() && std::all_of(list.array().begin(), list.array().end(),
-                                     [](const Json& each) { return each.is_string(); });
-  if (!all) {
-    return Fail(Code::kInvalidArgument, key + ": must be a list of names", key);
-  }
-  for (const Json& each : list.array()) {
-    names.push_back(each.string());
-  }
-  return {};
-}
-
-struct SpecOptions {
-  UpstreamPolicy policy;
-  std::vector<KvEventEndpoint> kv_events;
-};
-
-Result<SpecOptions> ReadOptions(const driver::ReplicaSpec& spec) {
-  SpecOptions options;
-  UpstreamPolicy& policy = options.policy;
-  policy.model = spec.model;
-  if (!spec.options.is_object()) {
-    return options;
-  }
-  for (const auto& [key, value] : spec.options.object()) {
-    if (key == "allow_fields") {
-      TRY(ReadNames(key, value, policy.allowed_fields));
-    } else if (key == "allow_headers") {
-      TRY(ReadNames(key, value, policy.allowed_headers));
-    } else if (key == "data_parallel_rank") {
-      policy.rank = IntAt(spec.options, key, -1);
-      if (*policy.rank < 0) {
-        return Fail(Code::kInvalidArgument, key + ": must be a rank, from 0", key);
-      }
-    } else if (key == "kv_events") {
-      std::vector<std::string> texts;
-      TRY(ReadNames(key, value, texts));
-      for (const std::string& text : texts) {
-        auto endpoint = ParseKvEventEndpoint(text);
-        if (!endpoint) {
-          endpoint.error().field = key;
-          return Fail(std::move(endpoint).error());
-        }
-        options.kv_events.push_back(*std::move(endpoint));
-      }
-    } else {
-      return Fail(Code::kInvalidArgument, "an upstream has no option " + key, key);
-    }
-  }
-  return options;
-}
-
 bool Contains(const std::vector<std::string>& list, const std::string& one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -134,7 +81,7 @@ std::optional<Error> CheckServed(const Adapter& adapter, const Endpoint* maybe_e
 
 Status UpstreamDriver::Check(const driver::ReplicaSpec& spec) {
   TRY(UpstreamTarget::Parse(spec.url, spec.api_key));
-  TRY_ASSIGN(const SpecOptions said, ReadOptions(spec));
+  TRY_ASSIGN(const SpecOptions said, ReadSpecOptions(spec));
   const Adapter* maybe_adapter = FindAdapter(spec.engine);
   if (maybe_adapter == nullptr && !spec.engine.empty() && spec.engine != "auto") {
     return Fail(Code::kInvalidArgument,
@@ -161,15 +108,16 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
                                                              UpstreamOptions options) {
   TRY(Check(spec));
   TRY_ASSIGN(UpstreamTarget target, UpstreamTarget::Parse(spec.url, spec.api_key));
-  TRY_ASSIGN(SpecOptions said, ReadOptions(spec));
+  TRY_ASSIGN(SpecOptions said, ReadSpecOptions(spec));
   const Adapter* maybe_adapter = FindAdapter(spec.engine);
   target.timeouts = options.timeouts;
   target.call_ms = options.call_ms;
-  std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(
-      spec, std::move(target), std::move(said.policy), maybe_adapter, std::move(options)));
-  if (!said.kv_events.empty()) {
+  std::vector<KvEventEndpoint> kv_events = std::move(said.kv_events);
+  std::unique_ptr<UpstreamDriver> made(new UpstreamDriver(spec, std::move(target), std::move(said),
+                                                          maybe_adapter, std::move(options)));
+  if (!kv_events.empty()) {
     TRY_ASSIGN(made->kv_events_,
-               UpstreamKvEvents::Make(std::move(said.kv_events),
+               UpstreamKvEvents::Make(std::move(kv_events),
                                       [driver = made.get()](const KvEventCounts& counts) {
                                         if (driver->meter_) {
                                           driver->meter_->CountKvEvents(counts);
@@ -192,14 +140,17 @@ Result<std::unique_ptr<UpstreamDriver>> UpstreamDriver::Make(const driver::Repli
   return made;
 }
 
-UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target,
-                               UpstreamPolicy policy, const Adapter* maybe_adapter,
-                               UpstreamOptions options)
+UpstreamDriver::UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, SpecOptions said,
+                               const Adapter* maybe_adapter, UpstreamOptions options)
     : spec_(std::move(spec)),
       target_(std::move(target)),
-      policy_(std::move(policy)),
+      policy_(std::move(said.policy)),
       maybe_adapter_(maybe_adapter),
       options_(std::move(options)),
+      generation_probe_every_s_(said.generation_probe_every_s),
+      generation_probe_timeout_ms_(said.generation_probe_timeout_s
+                                       ? *said.generation_probe_timeout_s * 1000
+                                       : options_.generation_probe_timeout_ms),
       request_loop_(options_.maybe_request_loop != nullptr ? *options_.maybe_request_loop : loop_),
       why_down_("upstream " + spec_.name + ": not probed yet") {
   driver::Capabilities capabilities;

@@ -20,6 +20,7 @@
 #include "ride/adapter.h"
 #include "ride/probe.h"
 #include "ride/request_edit.h"
+#include "ride/spec_options.h"
 #include "ride/upstream_kv_events.h"
 #include "ride/upstream_meter.h"
 
@@ -36,6 +37,10 @@ struct UpstreamOptions {
   int tail_ms = limits::kUpstreamTailMs;                     // of requests
   metrics::Registry* maybe_metrics = nullptr;  // outlives the driver; null: nothing is measured
   int scrape_every_ms = 5000;  // how often the engine is asked for its metrics; 0: never
+  // Of engines that cost nobody money, how often one is asked for a token that nothing else comes
+  // from, and how long it has for that; 0: never. spec.options may say otherwise for any engine.
+  int generation_probe_every_ms = kGenerationProbeIntervalS * 1000;
+  int generation_probe_timeout_ms = kGenerationProbeTimeoutS * 1000;
   // That clients' requests run on, so that no chunk changes threads on its way; outlives the
   // driver. Null: the driver's own.
   net::EventLoop* maybe_request_loop = nullptr;
@@ -56,12 +61,13 @@ class UpstreamDriver final : public driver::EngineDriver,
                              public driver::CacheControl,
                              public driver::SleepControl,
                              public driver::SlotControl,
-                             public driver::RemoteTokenizer {
+                             public driver::RemoteTokenizer,
+                             public driver::GenerationProbe {
  public:
   // spec.engine: a name of AdapterNames(), "auto" or empty. spec.options: null or a table of
   // allow_fields, allow_headers (lists of names), data_parallel_rank, kv_events (a list of
-  // ParseKvEventEndpoint()'s texts). kInvalidArgument says what of it is wrong, with the member as
-  // its field.
+  // ParseKvEventEndpoint()'s texts), generation_probe_interval and generation_probe_timeout (in
+  // seconds). kInvalidArgument says what of it is wrong, with the member as its field.
   [[nodiscard]] static Status Check(const driver::ReplicaSpec& spec);
   // Of a spec that passes Check().
   [[nodiscard]] static Result<std::unique_ptr<UpstreamDriver>> Make(const driver::ReplicaSpec& spec,
@@ -83,6 +89,7 @@ class UpstreamDriver final : public driver::EngineDriver,
   driver::SlotControl* maybe_slot_control() override { return this; }
   driver::RemoteTokenizer* maybe_tokenizer() override;
   driver::KvEventSource* maybe_kv_events() override { return kv_events_.get(); }
+  driver::GenerationProbe* maybe_generation_probe() override { return this; }
 
   void Evict(driver::EvictRequest request,
              std::function<void(std::vector<driver::EvictOutcome>)> done) override;
@@ -92,6 +99,8 @@ class UpstreamDriver final : public driver::EngineDriver,
                  std::function<void(std::vector<driver::SlotOutcome>)> done) override;
   void Tokenize(std::string model, std::string text,
                 std::function<void(Result<std::vector<int32_t>>)> done) override;
+  driver::GenerationProbing generation_probing() const override;
+  void ProbeGeneration(int extra_ms, std::function<void(Status)> done) override;
 
   const std::string& name() const { return spec_.name; }
   // How often it is asked whether it is there. Any thread.
@@ -120,7 +129,7 @@ class UpstreamDriver final : public driver::EngineDriver,
     Answered done;
   };
 
-  UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, UpstreamPolicy policy,
+  UpstreamDriver(driver::ReplicaSpec spec, UpstreamTarget target, SpecOptions said,
                  const Adapter* maybe_adapter, UpstreamOptions options);
   static Status CheckMetricsUrls(const driver::ReplicaSpec& spec);
   const Adapter* adapter() const;
@@ -175,6 +184,9 @@ class UpstreamDriver final : public driver::EngineDriver,
   // ready; `done` gets what came of it, or why not.
   void Operate(const std::function<Result<Call>(const Endpoint&)>& make,
                std::function<void(Result<Operated>)> done);
+  // Any thread. kUnsupported: there is nothing to ask for.
+  Result<Call> GenerationCall(const Endpoint& known) const;
+  Status ReadGeneration(const Adapter& engine, const Reply& reply) const;
   // Any thread.
   void TellAbort(const Adapter& adapter, const std::string& id);
 
@@ -183,6 +195,8 @@ class UpstreamDriver final : public driver::EngineDriver,
   const UpstreamPolicy policy_;
   const Adapter* const maybe_adapter_;  // that the operator has named
   const UpstreamOptions options_;
+  const std::optional<int> generation_probe_every_s_;  // this one's own
+  const int generation_probe_timeout_ms_;
   std::optional<UpstreamMeter> meter_;           // before the loop: requests end on it
   std::unique_ptr<UpstreamKvEvents> kv_events_;  // null: nobody said where
   net::EventLoop loop_;                          // its own

@@ -86,6 +86,13 @@ void UpstreamMeter::SetUp(bool up) {
   Find(options_.model).emitter->Set(metrics::Gauge::kEngineUp, up ? 1 : 0);
 }
 
+void UpstreamMeter::CountGenerationProbe(bool answered) {
+  const std::lock_guard lock(mutex_);
+  metrics::Emitter& emitter = *Find(options_.model).emitter;
+  emitter.Add(metrics::Counter::kGenerationProbes, 1);
+  emitter.Add(metrics::Counter::kGenerationProbesFailed, answered ? 0 : 1);
+}
+
 void UpstreamMeter::CountKvEvents(const KvEventCounts& counts) {
   using metrics::Counter;
   constexpr std::pair<Counter, uint64_t KvEventCounts::*> kRows[] = {

@@ -45,6 +45,9 @@ class UpstreamMeter {
   // Any thread. What the upstream serves: models that may stand in a label. Others are "other".
   void SetModels(std::vector<std::string> models);
 
+  // Any thread. It was asked for a token, and whether one came.
+  void CountGenerationProbe(bool answered);
+
   // Any thread. What was read of its KV events up to now; from the moment that the engine is known.
   void CountKvEvents(const KvEventCounts& counts);
 

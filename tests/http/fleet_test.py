@@ -123,6 +123,26 @@ class Fleet(unittest.TestCase):
             self.wait_back(name)
         end()
 
+    def test_half_the_fleet_restarts(self):
+        self.replicas["d"] = self.start_replica()
+        entry = {"name": "d", "engine": "fak", "url": f"http://127.0.0.1:{self.replicas['d'].port}"}
+        self.assertEqual(self.front.ask("POST", "/v1/fak/fleet/add", entry)[0], 200)
+        eventually(lambda: self.front.replica("d")["state"] == "healthy", "d has joined")
+        end = self.load(clients=6, requests=40)
+        half = {name: self.replicas[name].port for name in "ab"}
+        for name in half:
+            self.replicas[name].kill()
+        for name in half:
+            eventually(lambda: self.front.replica(name)["state"] != "healthy", f"{name} is missed")
+        self.assertFalse(self.front.fleet().get("panic", False))
+        for name, port in half.items():
+            self.replicas[name] = self.start_replica(port)
+        for name in half:
+            self.wait_back(name)
+        outcomes = end()
+        # Whoever had nothing yet has an answer.
+        self.assertTrue(all(outcome.error is None or outcome.began for outcome in outcomes))
+
     def test_stopped_under_load(self):
         stopped = self.replicas["a"].process
         os.kill(stopped.pid, signal.SIGSTOP)
