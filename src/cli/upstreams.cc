@@ -338,7 +338,7 @@ void AddUpstreamFlags(CLI::App& verb, UpstreamFlags& flags) {
                 "When an upstream dies in the middle of a stream, go on with it at another one of "
                 "the same engine and model: fak's own, and completions of vLLM");
   verb.add_option("--fleet-state-file", flags.state_file,
-                  "File to keep what fak fleet ... --persist changes, and to find it at the start");
+                  "File to keep what fak fleet --persist changes, and to find it at the start");
   verb.add_option("--metrics-scrape-interval", flags.metrics_scrape_interval_s,
                   "Seconds between two looks at an upstream's own metrics; 0: none")
       ->check(WholeWithin({.least = 0, .most = 86'400}))
