@@ -280,12 +280,12 @@ void FleetDriver::Evict(driver::EvictRequest request,
   for (const std::string& model : models) {
     driver::EvictRequest one = request;
     one.model = model;
-    EvictModel(std::move(one), take);
+    EvictModel(one, take);
   }
 }
 
 // Who can't be emptied says so, where the model may be his.
-void FleetDriver::EvictModel(driver::EvictRequest request,
+void FleetDriver::EvictModel(const driver::EvictRequest& request,
                              std::function<void(std::vector<driver::EvictOutcome>)> done) {
   const std::string model = request.model;
   const std::shared_ptr<const Replicas> replicas = dispatcher_.replicas();

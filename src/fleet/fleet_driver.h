@@ -120,7 +120,7 @@ class FleetDriver final : public driver::EngineDriver,
                               std::string model, std::string text,
                               std::function<void(Result<std::vector<int32_t>>)> done);
   // At those that serve that model, under its own name.
-  void EvictModel(driver::EvictRequest request,
+  void EvictModel(const driver::EvictRequest& request,
                   std::function<void(std::vector<driver::EvictOutcome>)> done);
   void Run();
   // Makes it and starts it, if the fleet is; with changing_ held.

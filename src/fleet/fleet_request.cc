@@ -261,7 +261,7 @@ int FleetRequest::resumed() const {
   return resumed_;
 }
 
-Error FleetRequest::ToTell(Error error, const FailureReading& reading) const {
+Error FleetRequest::ToTell(const Error& error, const FailureReading& reading) const {
   const std::lock_guard lock(mutex_);
   const bool own = error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
   return broke_off_ && !reading.curable && !own ? *broke_off_ : error;
@@ -419,7 +419,7 @@ bool Attempt::GoesOnElsewhere(wire::Failed& failed) {
   const FailureReading reading = Read(failed.error, /*reached=*/replica_.driver().Load().ready);
   resumable_.store(false);
   Leave(reading.verdict, &failed.error, Believable(usage_));
-  failed.error = request_->ToTell(std::move(failed.error), reading);
+  failed.error = request_->ToTell(failed.error, reading);
   if (!answer_->begun() || !reading.curable) {
     return false;
   }

@@ -76,7 +76,7 @@ class FleetRequest : public std::enable_shared_from_this<FleetRequest> {
   void ReturnAnswer(std::unique_ptr<ResumableAnswer> answer);
   int resumed() const;
   // Who goes on, can't: that isn't the client's to be told, but what it first broke off with.
-  Error ToTell(Error error, const FailureReading& reading) const;
+  Error ToTell(const Error& error, const FailureReading& reading) const;
   // Of each of its prompts, for the residency index.
   std::vector<std::vector<uint64_t>> UnitKeys() const;
   // It ends so; nobody has it.
