@@ -125,6 +125,10 @@ class ModelRouter::Routed final : public driver::EventSink,
   }
   void BeginBatch() noexcept override { sink_->BeginBatch(); }
   void EndBatch() noexcept override { sink_->EndBatch(); }
+  void ListHot(HotLines& lines) const noexcept override {
+    lines.AddObject(*this);
+    sink_->ListHot(lines);
+  }
   void OnPlaced(const driver::Placement& placement) override {
     tried_[at_] = true;
     attempts_ = attempts_before_ + placement.attempt;
