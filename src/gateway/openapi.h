@@ -4,7 +4,7 @@
 
 namespace fak::gateway {
 
-// src/gateway/openapi.json, built into the program.
+// src/gateway/openapi.json without its indentation, built into the program.
 extern const std::string_view kOpenApi;
 
 }  // namespace fak::gateway

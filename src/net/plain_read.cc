@@ -6,8 +6,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -36,8 +34,7 @@ struct Got {
   std::optional<int> rest;  // left to be read, an end counted as 1
 };
 
-// Without waiting. Not by recvmsg(3), in which a thread can be cancelled: where there are several
-// that costs two locked operations a call.
+// Without waiting.
 Got Receive(int fd, void* to, size_t size) {
   iovec part{to, size};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
@@ -48,7 +45,7 @@ Got Receive(int fd, void* to, size_t size) {
   message.msg_controllen = control.size();
   Got got;
   do {
-    got.bytes = syscall(SYS_recvmsg, fd, &message, MSG_DONTWAIT);
+    got.bytes = recvmsg(fd, &message, MSG_DONTWAIT);
   } while (got.bytes < 0 && errno == EINTR);
   const cmsghdr* told = got.bytes > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (told != nullptr && told->cmsg_level == IPPROTO_TCP && told->cmsg_type == TCP_CM_INQ) {
