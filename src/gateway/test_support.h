@@ -143,6 +143,7 @@ class GatewayTest : public ::testing::Test {
     client_ = *net::HttpClient::Make(client_loop_);
   }
   void TearDown() override {
+    driver_.kept_.reset();  // its answer is the loop's
     client_.reset();
     client_loop_.Stop();
     server_.reset();
