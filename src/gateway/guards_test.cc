@@ -167,7 +167,7 @@ TEST_F(GuardsTest, TakesNoBodyThatIsCoded) {
 
 TEST_F(GuardsTest, ATenantHasNoMoreOpenThanItMay) {
   GatewayOptions options;
-  options.keys.Add("a", {"alice", 1.0, false, 1});
+  options.keys.Add("a", {"alice", 1.0, false, {.max_concurrency = 1}});
   options.keys.Add("b", {"bob"});
   Start(std::move(options));
   const auto ask = [this](const std::string& key) {
