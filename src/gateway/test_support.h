@@ -143,11 +143,11 @@ class GatewayTest : public ::testing::Test {
     client_ = *net::HttpClient::Make(client_loop_);
   }
   void TearDown() override {
-    driver_.kept_.reset();  // its answer is the loop's
     client_.reset();
     client_loop_.Stop();
     server_.reset();
     loop_.Stop();
+    driver_.kept_.reset();  // its answer is the loop's
     gateway_.reset();
   }
   net::HttpResponse Ask(std::string method, std::string target, std::string body = "",

@@ -54,10 +54,10 @@ class Run(support.CliTest):
         self.assertRegex(self.fak(*options, "1")[1], r"first token after [^;]*; 1 tokens?\]")
 
     def test_no_escape_leaves_for_a_pipe_or_a_plain_terminal(self):
-        out, said = self.fak("run", "hello", "--model", self.model, "-n", "4", env={"TERM": "xterm"})
+        options = ("run", "hello", "--model", self.model, "-n", "4", "--temp", "0")  # else it may draw one
+        out, said = self.fak(*options, env={"TERM": "xterm"})
         self.assertNotIn("\x1b", out + said)
-        plain = Terminal(self, "run", "hello", "--model", self.model, "-n", "4", "--temp", "0",
-                         env={"TERM": "dumb", "NO_COLOR": "1"})
+        plain = Terminal(self, *options, env={"TERM": "dumb", "NO_COLOR": "1"})
         self.addCleanup(plain.kill)
         self.assertEqual(plain.end(), 0)
         self.assertNotIn("\x1b", plain.text)
